@@ -214,8 +214,8 @@ SAFE_CROSSING, CONDITION_LIMIT = 0.01, 1e3
 # -- kernel ridge (tuning) -----------------------------------------------------------------------------
 # Rows at which candidates are compared: their errors are paired, which cancels most of the noise. Judged.
 COMPARED_ROWS = 2000
-# Members of a pilot, half decades of penalties that it tries, and the smallest subsets. Judged.
-PILOT_MEMBERS, PENALTY_STEPS, SMALLEST_SUBSET = 32, 8, 16
+# Members of a pilot, and the smallest subsets. Judged.
+PILOT_MEMBERS, SMALLEST_SUBSET = 32, 16
 # Blocks of rows that a fit on features replays: more of them only cost. Judged.
 MAX_BLOCKS = 200
 # Numbers in the systems of all replays, up to which there are `MOST_SPARSE`. Judged, by memory.

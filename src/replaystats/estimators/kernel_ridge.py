@@ -50,8 +50,8 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         Ridge penalty lambda of each fit, not divided by k. It must suit the *average*: members that would
         over-fit on their own average well, so the best value is smaller than for a single fit on k points.
         "auto" (default) finds the penalty of one fit on all rows (together with ``gamma="auto"``, else by
-        leave-one-out), and goes on from k / n of it by out-of-bag error ("subsets"), from it by
-        generalised cross-validation ("features"), or takes it ("local").
+        leave-one-out), and takes k / n of it ("subsets"; Zhang, Duchi and Wainwright 2015), goes on from it
+        by generalised cross-validation ("features"), or takes it ("local").
     kernel : str or callable
         "auto" (default): of "rbf", "matern52", "matern32" and "matern12" the most likely one, or from 1200
         rows on the one with the smallest leave-one-out error; "rbf" unless the evidence for another is

@@ -177,42 +177,22 @@ class KernelProblem:
         found = SubsetFits.joined(fits).reordered(np.argsort(np.concatenate(numbers)))
         return replace(found, dual=distinct.shared_out(found.dual))
 
-    def fit_path(self, indices: IntArray, alphas: FloatArray) -> FloatArray:
-        """Fit subsets (b, k) at several penalties on the same kernel matrices.
+    def predict_rows(self, subsets: IntArray, rows: IntArray) -> FloatArray:
+        """Fit subsets (b, k), and predict some rows (m,) of the data without the intercept.
 
         Returns
         -------
-        ndarray of shape (n_alphas, b, k, n_outputs)
-            Dual coefficients; NaN where the matrix is not positive definite.
-
-        Notes
-        -----
-        One Cholesky factorisation per penalty. Up to about ten penalties that is cheaper than one
-        eigendecomposition per subset.
+        ndarray of shape (b, m, n_outputs)
+            NaN where the matrix is not positive definite.
         """
-        y, K, _, _ = self._systems(indices)
-        K, y, root = self._weighted(K, y, indices, None)
-        duals = np.empty((len(alphas), *y.shape))
-        for dual, alpha in zip(duals, alphas, strict=True):
-            dual[:], failed = _solve(K.copy(), y, alpha)
-            dual[failed] = np.nan
-        return duals if root is None else duals * root
-
-    def predict_path(self, subsets: IntArray, alphas: FloatArray, rows: IntArray) -> FloatArray:
-        """Fit subsets (b, k) at several penalties, and predict some rows (m,) of the data.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas, b, m, n_outputs)
-            Without the intercept; NaN where the matrix is not positive definite.
-        """
-        values = np.empty((len(alphas), len(subsets), len(rows), self.y.shape[1]))
+        values = np.empty((len(subsets), len(rows), self.y.shape[1]))
         for number, subset in enumerate(subsets):
             if self.gram is None:
                 kernel = self.kernel(self.points[rows], self.points[subset])  # (m, k)
             else:
                 kernel = self.gram[np.ix_(rows, subset)]
-            values[:, number] = kernel @ self.fit_path(subset[None], alphas)[:, 0]
+            fit = self.fit(subset[None])
+            values[number] = np.nan if fit.failed[0] else kernel @ fit.dual[0]
         return values
 
     def _fit(self, indices: IntArray, counts: IntArray | None, work: FloatArray) -> SubsetFits:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .._core.choice import AUTO, Choice, is_auto
-from .._core.thresholds import COMPARED_ROWS, DENSE_SYSTEM, PENALTY_STEPS, PILOT_MEMBERS, SMALLEST_SUBSET
+from .._core.thresholds import COMPARED_ROWS, DENSE_SYSTEM, PILOT_MEMBERS, SMALLEST_SUBSET
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
 from ..kernel.device import fit_device_subsets
@@ -73,65 +73,21 @@ def n_averaged(plan: ResamplingPlan) -> int:
     return min(plan.n_resamples, max(1, plan.n_observations // plan.subsample_size))
 
 
-def penalty_errors(
-    problem: KernelProblem, plan: ResamplingPlan, alphas: FloatArray, rows: IntArray
-) -> list[FloatArray]:
-    """Return squared out-of-bag errors of the average kernel ridge member for several penalties.
+def subset_errors(problem: KernelProblem, plan: ResamplingPlan, rows: IntArray) -> FloatArray:
+    """Return squared out-of-bag errors of the average kernel ridge member, shape (m,).
 
     Parameters
     ----------
     problem : KernelProblem
-        With shared units, or a precomputed kernel.
+        With shared units, or a precomputed kernel, and the penalty of a member.
     plan : ResamplingPlan
         The subsets that will be used; a pilot takes the first 32.
-    alphas : ndarray of shape (r,)
     rows : ndarray of int, shape (m,)
         Where to measure, from `pilot_rows`.
-
-    Returns
-    -------
-    list of r ndarrays of shape (m,)
-
-    Notes
-    -----
-    One kernel matrix and r Cholesky factorisations per subset.
     """
     subsets = plan.indices(0, PILOT_MEMBERS)
-    members = problem.predict_path(subsets, alphas, rows)
-    y, count = problem.y[rows], n_averaged(plan)
-    return [out_of_bag_errors(some, subsets, rows, y, n_averaged=count) for some in members]
-
-
-def penalty_path(alpha_all: float, plan: ResamplingPlan) -> FloatArray:
-    """Return penalties of a member to compare: half decades from k/n of `alpha_all` up to it.
-
-    `alpha_all`, the penalty of one fit on all rows, suits a member that stands alone. Times k/n it is the
-    same penalty per row, which suits the average of n/k members on rows of their own. The best lies between;
-    below, members swing where rows are sparse, and a pilot may not see it.
-
-    Returns
-    -------
-    ndarray of shape (r,)
-        The first is the start, ``alpha_all * k / n``.
-    """
-    share = plan.subsample_size / plan.n_observations
-    n_steps = min(PENALTY_STEPS, int(np.ceil(-2 * np.log10(share))))
-    return np.asarray(alpha_all * share * 10.0 ** (np.arange(n_steps + 1) / 2))
-
-
-def choose_penalty(errors: Sequence[FloatArray], path: FloatArray, plan: ResamplingPlan) -> Choice:
-    """Choose a penalty of a `penalty_path` by out-of-bag errors.
-
-    The start is kept unless the error of another is smaller by more than the standard error of the
-    difference.
-    """
-    best = best_candidate(errors, default=0)
-    where = f"out-of-bag error of the average of {plan.n_resamples} members"
-    if best == 0:
-        reason = f"k/n of the penalty for all rows; no other lowers the {where} clearly"
-    else:
-        reason = f"smallest {where} of {len(path)} penalties from k/n of that for all rows upwards"
-    return Choice(float(path[best]), reason)
+    members = problem.predict_rows(subsets, rows)
+    return out_of_bag_errors(members, subsets, rows, problem.y[rows], n_averaged=n_averaged(plan))
 
 
 def choose_size(sizes: Sequence[int], errors: Sequence[FloatArray], n_observations: int) -> Choice:
@@ -185,7 +141,7 @@ def _difference(worse: FloatArray, better: FloatArray) -> tuple[float, float]:
     return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(difference.size))
 
 
-# How large the random subsets of kernel ridge regression are, how they are drawn, and their penalty.
+# How large the random subsets of kernel ridge regression are, and how they are drawn.
 
 
 def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> KernelSettings:
@@ -210,24 +166,22 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> KernelSettin
         statistic = "balanced" if parameters.method == AUTO else "U"
     if is_auto(n_resamples):
         n_resamples = first_resamples(statistic, sizes[0], n)
-    alpha, size, pilot = whole.problem.alpha, sizes[-1], _pilot_statistic(statistic, plan)
-    # Where every subset is the whole, nothing is left out to measure errors on.
-    known = size == n and not SCHEMES[pilot].with_replacement
-    if not known and (whole.free or len(sizes) > 1):
-        size_choice, penalty = choose_subsets(
+    size = sizes[0]
+    if len(sizes) > 1:
+        choices["subsample_size"] = choose_subsets(
             whole.problem,
             sizes=sizes,
-            alpha=None if whole.free else alpha,
-            alpha_all=alpha,
-            statistic=pilot,
-            n_resamples=n_resamples if plan is None else plan.n_resamples,
+            free=whole.free,
+            statistic=_pilot_statistic(statistic),
+            n_resamples=n_resamples,
             rng=whole.rng,
         )
-        size = size_choice.value
-        if len(sizes) > 1:
-            choices["subsample_size"] = size_choice
-        if penalty is not None:
-            choices["alpha"], alpha = penalty, float(penalty.value)
+        size = choices["subsample_size"].value
+    alpha = whole.problem.alpha
+    if whole.free:
+        alpha *= size / n
+        reason = "k/n of the penalty of one fit on all rows, which is the same penalty per row"
+        choices["alpha"] = Choice(alpha, reason)
     if plan is None:
         plan = make_plan(
             n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, random_state=whole.rng
@@ -251,13 +205,12 @@ def _sizes(whole: FullFit, plan: ResamplingPlan | None) -> list[int]:
     return candidate_sizes(n) if is_auto(size) else [resolve_subsample_size(size, n)]
 
 
-def _pilot_statistic(statistic: str, plan: ResamplingPlan | None) -> str:
-    """Return how a pilot draws its subsets: as the plan does, or independently where that is given."""
+def _pilot_statistic(statistic: str) -> str:
+    """Return how a pilot draws its subsets: as the plan does, or independently where that is all of them."""
     traits = SCHEMES[statistic]
-    if plan is None and not traits.exhaustive:
+    if not traits.exhaustive:
         return statistic
-    repeats = traits.with_replacement if plan is None else plan.with_replacement
-    return "V" if repeats else "U"
+    return "V" if traits.with_replacement else "U"
 
 
 def candidate_sizes(n: int) -> list[int]:
@@ -272,49 +225,36 @@ def choose_subsets(
     problem: KernelProblem,
     *,
     sizes: list[int],
-    alpha: float | None,
-    alpha_all: float,
+    free: bool,
     statistic: str,
     n_resamples: int | None,
     rng: np.random.Generator,
-) -> tuple[Choice, Choice | None]:
-    """Choose the subset size and the penalty for the average of the members, out-of-bag.
+) -> Choice:
+    """Choose the subset size for the average of the members, out-of-bag.
 
     Parameters
     ----------
     problem : KernelProblem
         In shared units.
     sizes : list of int
-        Candidates, increasing; one leaves only the penalty to be chosen.
-    alpha : float or None
-        The penalty where it is given.
-    alpha_all : float
-        Else: that of one fit on all rows, from which the search starts at alpha_all k / n.
+        Candidates, increasing.
+    free : bool
+        Whether members have k/n of the problem's penalty, or all of it.
     statistic, n_resamples
         Of the plan.
     rng : Generator
 
-    Returns
-    -------
-    size : Choice
-    alpha : Choice or None
-        None where it was given.
+    References
+    ----------
+    Zhang, Duchi and Wainwright (2015), Divide and conquer kernel ridge regression, JMLR 16: subsets with the
+    penalty per row that suits all rows average as well as one fit.
     """
-    n = len(problem.y)
+    n, errors = len(problem.y), []
     rows = pilot_rows(n, rng)
-    errors: list[FloatArray] = []
-    penalties: list[Choice | None] = []
     for size in sizes:
         plan = make_plan(
             n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, random_state=rng
         )
-        if alpha is not None:
-            errors += penalty_errors(problem, plan, np.array([alpha]), rows)
-            penalties.append(None)
-            continue
-        path = penalty_path(alpha_all, plan)
-        tried = penalty_errors(problem, plan, path, rows)
-        penalties.append(choose_penalty(tried, path, plan))
-        errors.append(tried[best_candidate(tried, default=0)])
-    size_choice = choose_size(sizes, errors, n)
-    return size_choice, penalties[sizes.index(size_choice.value)]
+        own = replace(problem, alpha=problem.alpha * size / n) if free else problem
+        errors.append(subset_errors(own, plan, rows))
+    return choose_size(sizes, errors, n)

@@ -16,7 +16,7 @@ from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel, make_ke
 from ..kernel.problem import KernelProblem
 from ..kernel.widths import Bandwidths, learn_bandwidths
 from ..plans import Resampling, ResamplingPlan
-from .penalties import choose_kernel, kernel_penalties
+from .penalties import choose_width, kernel_penalties
 
 # What gamma="auto" may become, and the penalty at which a fit of unit kernels is the mean of y to 1e-6.
 LEARNT, ONE, CONSTANT = "learnt", "one", "constant"
@@ -181,7 +181,8 @@ def resolve_whole_fit(
     if not is_auto(parameters.gamma) or kernel.name not in KERNELS_WITH_GAMMA or own_width:
         return _with_penalty(whole) if free else whole
     if kernel.name not in LEARNT_KERNELS:
-        width, _ = choose_kernel(problem.points, problem.y, kernel, n_rows=DENSE_SYSTEM, random_state=rng)
+        rows = np.sort(rng.permutation(len(X))[:DENSE_SYSTEM])
+        width = choose_width(problem.points[rows], problem.y[rows], kernel)
         problem = replace(problem, kernel=replace(kernel, gamma=width.value))
         whole = replace(whole, problem=problem, choices={"gamma": width})
         return _with_penalty(whole) if free else whole

@@ -8,7 +8,6 @@ residuals r and the diagonal 1 - h of what it leaves are two products for all pe
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +16,9 @@ from scipy.spatial.distance import pdist
 
 from .._core.choice import Choice
 from .._core.errors import must_be
-from .._core.random import as_generator
-from .._core.thresholds import LARGE_DENSE_SYSTEM
-from .._core.typing import ArrayLike, FloatArray, RandomLike
-from .._core.validation import check_array, check_int, check_length
-from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_length
+from ..kernel.kernels import Kernel
 
 # Quarter decades, relative to the largest eigenvalue.
 _RELATIVE_PENALTIES = 10.0 ** (np.arange(-40, 5) / 4)
@@ -83,24 +80,25 @@ def kernel_penalties(K: ArrayLike, y: ArrayLike, alphas: ArrayLike | None = None
     K, y = _check_rows(K, y, "K")
     if K.shape[0] != K.shape[1]:
         raise ValueError(must_be("K", "square", f"shape {K.shape}"))
-    values, vectors = eigh(K)
-    return _curve(vectors, np.maximum(values, 0.0), y, alphas)
+    d, Q = eigh(K)
+    d = np.maximum(d, 0.0)
+    if alphas is None:
+        alphas = _RELATIVE_PENALTIES * max(float(d.max()), np.finfo(np.float64).tiny)
+    grid = check_array(alphas, "alphas", ndim=1)
+    if grid.min() <= 0:
+        raise ValueError(must_be("alphas", "positive", f"{grid.min():g}"))
+    kept = grid[:, None] / (d + grid[:, None])  # (r, n): the share of each direction that stays unexplained
+    residuals = Q @ (kept[:, :, None] * (Q.T @ y))  # (r, n, n_outputs)
+    free = kept @ (Q**2).T  # (r, n): 1 - h_ii
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left_out = residuals / free[:, :, None]
+    squared = np.mean(left_out**2, axis=2)  # (r, n)
+    errors = np.nan_to_num(squared.mean(axis=1), nan=np.inf, posinf=np.inf)
+    return PenaltyCurve(alphas=grid, errors=errors, squared=squared[np.argmin(errors)])
 
 
-def choose_kernel(
-    points: ArrayLike,
-    y: ArrayLike,
-    kernel: Kernel,
-    *,
-    gammas: ArrayLike | None = None,
-    n_rows: int = LARGE_DENSE_SYSTEM,
-    random_state: RandomLike = None,
-) -> tuple[Choice, Choice]:
-    """Choose the width `gamma` of a kernel and the penalty of one fit on all rows, together.
-
-    Every width is judged with its best penalty. The smallest error of a noisy curve is often an accident, so
-    of all widths that are at most one standard error worse than the best, the one nearest to the median
-    heuristic (one over the median squared distance) is taken.
+def choose_width(points: ArrayLike, y: ArrayLike, kernel: Kernel) -> Choice:
+    """Choose the width `gamma` of a kernel by leave-one-out, each of seven with its best penalty.
 
     Parameters
     ----------
@@ -109,94 +107,29 @@ def choose_kernel(
     y : array-like of shape (n,) or (n, n_outputs)
         Centred, where the model has an intercept.
     kernel : Kernel
-        Its own gamma is not looked at unless it is the only one in `gammas`.
-    gammas : array-like, optional
-        Default: powers of 4 around one over the median squared distance.
-    n_rows : int
-        Of more rows than this a random part is used; the penalty is then scaled up by n / n_rows, which
-        keeps it the same per observation.
-    random_state : None, int, Generator, RandomState or SeedSequence
-
-    Returns
-    -------
-    gamma, alpha : Choice
+        Its own gamma is not looked at.
 
     Examples
     --------
     >>> from replaystats.kernel.kernels import make_kernel
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(200, 1))
-    >>> gamma, alpha = choose_kernel(X, np.sin(20 * X[:, 0]), make_kernel("rbf", n_features=1))
+    >>> gamma = choose_width(X, np.sin(20 * X[:, 0]), make_kernel("rbf", n_features=1))
     >>> gamma.value > 10  # the default 1 / n_features would be far too smooth
     True
     """
     points, y = _check_rows(points, y, "points")
-    if kernel.name not in KERNELS_WITH_GAMMA:
-        rule = f"one of {', '.join(KERNELS_WITH_GAMMA)}, which have a gamma"
-        raise ValueError(
-            must_be("kernel", rule, repr(kernel.name), "Use kernel_penalties for the penalty alone.")
-        )
-    used = _some_rows(len(points), check_int(n_rows, "n_rows", low=2), random_state)
-    sample, target = points[used], y[used]
-    typical = 1 / _median_squared_distance(sample)
-    grid = check_array(_GAMMA_FACTORS * typical if gammas is None else gammas, "gammas", ndim=1)
-    curves = []
-    for gamma in grid:
-        K = replace(kernel, gamma=float(gamma))(sample, sample)
-        curves.append(kernel_penalties(K, target))
-    best = _nearest_of_the_good(curves, np.abs(np.log(grid / typical)))
-    reason = (
-        f"of {len(grid)} widths, each with its best penalty, the nearest to the median heuristic "
-        f"({typical:.3g}) within one standard error of the smallest error"
-    )
-    chosen = curves[best].choice
-    scale = len(points) / len(sample)
-    where = "" if scale == 1 else f" on {len(sample)} of {len(points)} rows, scaled up by {scale:.3g}"
-    return Choice(float(grid[best]), reason), Choice(chosen.value * scale, chosen.reason + where)
-
-
-def _nearest_of_the_good(curves: list[PenaltyCurve], distance: FloatArray) -> int:
-    """Return the position of the nearest curve that is at most one standard error worse than the best."""
-    best = min(curves, key=lambda curve: float(curve.errors.min()))
-    good = []
-    for position, curve in enumerate(curves):
-        excess = curve.squared - best.squared
-        if excess.mean() <= excess.std() / math.sqrt(len(excess)):
-            good.append(position)
-    return min(good, key=lambda position: float(distance[position]))
-
-
-def _curve(Q: FloatArray, d: FloatArray, y: FloatArray, alphas: ArrayLike | None) -> PenaltyCurve:
-    """Judge penalties for a smoother with eigenvectors Q (n, m) and eigenvalues d (m,)."""
-    if alphas is None:
-        alphas = _RELATIVE_PENALTIES * max(float(d.max()), np.finfo(np.float64).tiny)
-    grid = check_array(alphas, "alphas", ndim=1)
-    if grid.min() <= 0:
-        raise ValueError(must_be("alphas", "positive", f"{grid.min():g}"))
-    kept = grid[:, None] / (d + grid[:, None])  # (r, m): the share of each direction that stays unexplained
-    rotated = Q.T @ y  # (m, n_outputs)
-    complete = Q.shape[0] == Q.shape[1]  # then nothing lies outside, not even by rounding
-    outside = np.zeros_like(y) if complete else y - Q @ rotated
-    beyond = np.zeros(len(Q)) if complete else np.maximum(1 - (Q**2).sum(axis=1), 0.0)
-    residuals = outside + Q @ (kept[:, :, None] * rotated)  # (r, n, n_outputs)
-    free = beyond + kept @ (Q**2).T  # (r, n): 1 - h_ii
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left_out = residuals / free[:, :, None]
-    squared = np.mean(left_out**2, axis=2)  # (r, n)
-    errors = np.nan_to_num(squared.mean(axis=1), nan=np.inf, posinf=np.inf)
-    return PenaltyCurve(alphas=grid, errors=errors, squared=squared[np.argmin(errors)])
+    grid = _GAMMA_FACTORS / _median_squared_distance(points)
+    curves = [kernel_penalties(replace(kernel, gamma=float(one))(points, points), y) for one in grid]
+    best = int(np.argmin([curve.errors.min() for curve in curves]))
+    reason = f"smallest leave-one-out error of {len(grid)} widths around one over the median squared distance"
+    return Choice(float(grid[best]), f"{reason}, on {len(points)} rows")
 
 
 def _check_rows(X: ArrayLike, y: ArrayLike, name: str) -> tuple[FloatArray, FloatArray]:
     X, y = check_array(X, name, ndim=2), check_array(y, "y", ndim=(1, 2))
     check_length(len(y), len(X), "y", name)
     return X, y.reshape(len(y), -1)
-
-
-def _some_rows(n: int, n_rows: int, rng: RandomLike) -> np.ndarray:
-    if n <= n_rows:
-        return np.arange(n)
-    return np.sort(as_generator(rng).choice(n, n_rows, replace=False))
 
 
 def _median_squared_distance(points: FloatArray) -> float:

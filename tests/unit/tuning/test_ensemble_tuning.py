@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,12 +14,10 @@ from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.problem import KernelProblem
 from replaystats.tuning.ensembles import (
     best_candidate,
-    choose_penalty,
     choose_size,
     n_averaged,
     out_of_bag_errors,
-    penalty_errors,
-    penalty_path,
+    subset_errors,
 )
 
 
@@ -46,8 +46,8 @@ def test_errors_of_penalties_are_those_of_fits_one_by_one(data):
     X, y = data
     plan = rs.make_plan(80, subsample_size=40, n_resamples=12, random_state=0)
     alphas, rows = np.array([0.01, 1.0]), np.arange(80)
-    found = penalty_errors(problem_of(X, y), plan, alphas, rows)
-    for alpha, errors in zip(alphas, found, strict=True):
+    for alpha in alphas:
+        errors = subset_errors(problem_of(X, y, alpha), plan, rows)
         fits = [KernelRidge(alpha=alpha, kernel="rbf", gamma=2.0).fit(X[s], y[s]) for s in plan.indices()]
         members = np.array([fit.predict(X) for fit in fits])
         assert_allclose(errors, looped_errors(members, plan.indices(), y, 12), rtol=1e-8)
@@ -80,28 +80,13 @@ def test_disjoint_subsets_average_no_further_than_one_pass():
     assert n_averaged(balanced) == 10
 
 
-def test_the_start_is_kept_unless_another_penalty_is_clearly_better(rng):
-    base = rng.normal(size=500) ** 2
-    plan = rs.make_plan(100, subsample_size=10, n_resamples=50, random_state=0)
-    noise = rng.normal(size=500)
-    better = base + (noise - noise.mean()) - 0.5 / np.sqrt(500)  # by half a standard error
-    path = penalty_path(5.0, plan)
-    assert_allclose(path, 0.5 * 10.0 ** (np.arange(3) / 2))
-    start = choose_penalty([base, better, better], path, plan)
-    assert start.value == 0.5
-    assert "no other" in start.reason
-    clear = choose_penalty([base + 0.1 * abs(i - 2) for i in range(3)], path, plan)
-    assert_allclose(clear.value, 5.0)
-    assert "smallest out-of-bag error" in clear.reason
-
-
 def test_averages_want_a_smaller_penalty_than_members():
     """The point of it all: the best penalty of the average is well below that of a single member."""
     X, y = rs.simulate.two_bumps(1500, noise=0.3, random_state=0)
     problem = problem_of(X, y, gamma=20.0)
     plan = rs.make_plan(1500, subsample_size=100, n_resamples=400, random_state=0)
     rows, alphas = np.arange(1500), 10.0 ** np.arange(-3.0, 2.0)
-    of_average = [errors.mean() for errors in penalty_errors(problem, plan, alphas, rows)]
+    of_average = [subset_errors(replace(problem, alpha=a), plan, rows).mean() for a in alphas]
     of_member = [
         np.mean(
             [
