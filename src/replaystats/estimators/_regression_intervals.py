@@ -17,16 +17,15 @@ from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.thresholds import FEW_VALUES, OUTSIDE_LEVEL, SMALL, SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_real
+from ..inference.held_out import LeftOutRows, leave_out
 from ..inference.new_observation import (
     Changes,
     Coverage,
-    LeftOutRows,
     RowsOfFolds,
     Values,
     cv_plus,
     jackknife_plus,
     jackknife_plus_of_changes,
-    leave_out,
     measured_coverage,
 )
 from ..inference.pivot import Interval
