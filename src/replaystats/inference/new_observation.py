@@ -192,6 +192,7 @@ def jackknife_plus(
     Examples
     --------
     >>> import numpy as np
+    >>> from replaystats.inference.held_out import leave_out
     >>> from replaystats.plans import make_plan
     >>> y = np.arange(20.0)[:, None] % 7
     >>> plan = make_plan(20, subsample_size=10, n_resamples=50, random_state=0)

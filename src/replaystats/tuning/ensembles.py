@@ -194,7 +194,7 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> KernelSettin
     if whole.device is not None and problem.kernel.name == "rbf":
         device = DeviceData.of(problem, whole.device)
         fit = partial(fit_device_subsets, device, plan, on_failure=on_failure)
-    return whole.settled("subsets", fit, alpha, choices, plan=plan, grow=grow)
+    return whole.to_fit("subsets", fit, alpha, choices, plan=plan, grow=grow)
 
 
 def _sizes(whole: FullFit, plan: ResamplingPlan | None) -> list[int]:

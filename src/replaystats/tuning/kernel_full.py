@@ -77,7 +77,7 @@ class FullFit:
     choices: dict[str, Choice]
     units: IntArray | None = None
 
-    def settled(
+    def to_fit(
         self, method: str, fit: Callable[[], Any], alpha: float, choices: dict[str, Choice], **more: Any
     ) -> KernelSettings:
         """Return the record of what is to be fitted."""

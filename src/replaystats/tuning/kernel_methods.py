@@ -146,7 +146,7 @@ def resolve_features(
         n_jobs=parameters.resampling.n_jobs,
         n_rows=n_rows,
     )
-    return whole.settled("features", fit, alpha, choices)
+    return whole.to_fit("features", fit, alpha, choices)
 
 
 def _asked_features(whole: FullFit) -> Features:
@@ -271,7 +271,7 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> KernelSetti
     size, trees = parameters.resampling.size, parameters.resampling.n_resamples
     if whole.accelerated and is_auto(size) and is_auto(trees):
         kept = compared or compare_on_device(whole)
-        return whole.settled("local", lambda: kept.model, problem.alpha, _sizes(kept.choice))
+        return whole.to_fit("local", lambda: kept.model, problem.alpha, _sizes(kept.choice))
     seed, choices = draw_seed(whole.rng), {}
     if is_auto(size):
         choice = choose_leaves(problem, seed=seed, n_jobs=parameters.resampling.n_jobs)
@@ -288,7 +288,7 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> KernelSetti
     fit: Any = partial(fit_local, problem, n_jobs=parameters.resampling.n_jobs, units=whole.units, **sizes)
     if whole.device is not None:
         fit = partial(fit_device_leaves, DeviceData.of(problem, whole.device), **sizes)
-    return whole.settled("local", fit, problem.alpha, choices)
+    return whole.to_fit("local", fit, problem.alpha, choices)
 
 
 def _sizes(choice: Choice) -> dict[str, Choice]:
