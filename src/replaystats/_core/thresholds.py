@@ -94,9 +94,12 @@ LEARNT_SHARE = 0.03
 # Friedman 2009, section 7.10). At 300 rows and 100 columns 5 folds made 90 % intervals cover .97, 10 folds
 # .93.
 FOLDS, FOLDS_OF_FEW, FEW_ROWS = 5, 10, 1200
-# Conformal p-value below which a row is unlike the training rows: half of 1 % for each of two measures, so
-# that at most one in a hundred rows like them is flagged.
+# Share of false alarms where something of the data is flagged. Rows unlike the training rows: half of 1 % for
+# each of two measures, so that at most one in a hundred rows like them is flagged. Episodes that seem to have
+# been cut off by a time limit.
 OUTSIDE_LEVEL = 0.005
+# Whole numbers that are stored as floats are labels of actions up to this, quantities beyond it. Judged.
+MOST_LABELS = 1000
 # Difference of log likelihoods from which evidence for another kernel is positive (Kass and Raftery 1995).
 EVIDENCE = 1.0
 # A step of a search for widths that gains less of the log likelihood is its last, and so is the one after so

@@ -154,7 +154,7 @@ def _read(
         guess = replace(guess, final_states=rules.get("final_states", guess.final_states))
         limit = parse_limit(rules.get("time_limit", "none"))
         arguments, options = {**guess.arguments, **rules, "time_limit": limit}, guess.options
-        for name in {"gaps", "time_limit", "dt"} & set(rules):
+        for name in [name for name in ("gaps", "time_limit", "dt") if name in rules]:
             options += [f"--{name.replace('_', '-')}", str(rules[name])]
         try:
             episodes = from_table(source, **arguments)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._core.entries import check_known, number_labels
 from .._core.errors import must_be
+from .._core.thresholds import MOST_LABELS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_exact, check_integers
 from ..data._flat import gather, offsets_of
@@ -16,7 +17,6 @@ from ..data.views import DT_TOLERANCE
 from ._columns import Column, as_floats, as_numpy
 
 FINAL_STATES = ("recorded", "repeat", "drop")
-MOST_LABELS = 1000  # whole numbers above this are quantities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

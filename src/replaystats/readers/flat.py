@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import bdtrc
 
 from .._core.arrays import as_array
 from .._core.entries import check_known, number_labels
 from .._core.errors import must_be, renamed
+from .._core.thresholds import MIN_EFFECTIVE, OUTSIDE_LEVEL
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_array, check_choice, check_int, check_length, check_text
 from ..data._flat import are_names, check_flags, check_states, offsets_of
@@ -129,9 +131,6 @@ def last_of_each(flags: BoolArray, offsets: IntArray, name: str) -> BoolArray:
 # Older logs have one flag, ``done``. An episode that ran into a time limit then looks as if it had ended in a
 # state of value 0, which shifts every value. What gives it away is the length: many have the largest.
 
-# Shorter episodes often share their length; fewer of them than this are chance.
-SHORTEST_LIMIT, FEWEST, SMALLEST_SHARE = 10, 3, 0.05
-
 
 def resolve_time_limit(data: Trajectories, time_limit: int | str | None, *, flagged: bool) -> Trajectories:
     """Return `data` with the episodes that reached the time limit marked as cut off.
@@ -157,16 +156,28 @@ def resolve_time_limit(data: Trajectories, time_limit: int | str | None, *, flag
 
 
 def looks_like_a_limit(n_steps: IntArray, terminated: BoolArray) -> bool:
-    """Tell whether suspiciously many episodes ended after exactly the largest number of steps.
+    """Tell whether more episodes ended after exactly the largest number of steps than by chance.
 
-    Suspicious: 5 % of them, and 3 more than four times what a length in the last fifth before it has.
+    1. Count the episodes that ended at the largest length L, and those of the 10 lengths before it.
+    2. Lengths without a limit become rarer towards L, so that a given one of these episodes has the length L
+       with a probability of at most 1/11. The count at L is then at most Binomial.
+    3. A limit is suspected where its upper tail is at most `OUTSIDE_LEVEL`. Lengths up to 10 are not judged.
+
+    Examples
+    --------
+    >>> ended = np.ones(6, dtype=bool)
+    >>> looks_like_a_limit(np.array([31, 57, 100, 100, 100, 12]), ended)
+    True
+    >>> looks_like_a_limit(np.array([31, 57, 99, 100, 95, 12]), ended)
+    False
     """
     longest = int(n_steps.max())
+    if longest <= MIN_EFFECTIVE:
+        return False
     at_limit = int(np.count_nonzero(terminated & (n_steps == longest)))
-    width = max(1, longest // 5)
-    usual = np.count_nonzero((n_steps < longest) & (n_steps >= longest - width)) / width
-    many = at_limit >= max(FEWEST + 4 * usual, SMALLEST_SHARE * len(n_steps))
-    return bool(longest >= SHORTEST_LIMIT and many)
+    before = int(np.count_nonzero((n_steps < longest) & (n_steps >= longest - MIN_EFFECTIVE)))
+    chance = bdtrc(at_limit - 1, at_limit + before, 1 / (MIN_EFFECTIVE + 1))  # P(count >= at_limit)
+    return bool(at_limit and chance <= OUTSIDE_LEVEL)
 
 
 def _ask(n_steps: IntArray, terminated: BoolArray) -> None:
