@@ -122,10 +122,12 @@ def drawn_rows(n: int) -> IntArray:
 
 
 def draw_predictions(
-    predicted: FloatArray, target: FloatArray, low: FloatArray, high: FloatArray, *, ax: Axes | None = None
-) -> Axes:
+    predicted: FloatArray, target: FloatArray, low: FloatArray, high: FloatArray, *,
+    xlabel: str = "predicted", ylabel: str = "observed", size: tuple[float, float] = (5.0, 3.3),
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw targets against predictions with intervals; targets outside theirs have another color."""
-    ax = axes_of(ax)
+    ax = axes_of(ax, size)
     inside = (low <= target) & (target <= high)
     title = f"{np.count_nonzero(inside):,} of {len(target):,} targets are inside their interval"
     ends = [min(predicted.min(), target.min()), max(predicted.max(), target.max())]
@@ -135,7 +137,7 @@ def draw_predictions(
     for rows, color, label in ((inside, ESTIMATE, "inside"), (~inside, COLOURS["V"], "outside")):
         ax.scatter(predicted[rows], target[rows], s=12, color=color, linewidths=0, label=label)
     ax.legend(frameon=False, fontsize="small")
-    return finish(ax, "predicted", "observed", title=title)
+    return finish(ax, xlabel, ylabel, title=title)
 
 
 def draw_levels(

@@ -6,7 +6,6 @@ from html import escape
 from typing import Any
 
 from .._core.errors import MissingExtraError
-from .._core.version import __version__
 
 # Layout: rows of a table on a page, and characters of a title.
 _SHOWN_ROWS, _LONGEST_TITLE = 200, 90
@@ -42,7 +41,7 @@ def result_page(result: Any, *, source: str = "", command: str = "") -> str:
 
 def _plain_page(result: Any, command: str) -> str:
     """Return a page with the plot of a result and its table."""
-    from .pages import render, significant
+    from .pages import result_page, significant
 
     frame = result.to_frame()
     shown, more = frame.head(_SHOWN_ROWS), len(frame) > _SHOWN_ROWS
@@ -50,29 +49,15 @@ def _plain_page(result: Any, command: str) -> str:
         shown = shown.reset_index(names="")
     cells = [[significant(x, 4) if isinstance(x, float) else str(x) for x in row] for row in shown.to_numpy()]
     table = {"heading": "Table", "intro": "", "header": [str(name) for name in shown.columns], "rows": cells}
-    sentences = table["header"] == ["fact", "value"]
     picture, title = _picture(result), repr(result)
     title = title if len(title) <= _LONGEST_TITLE else type(result).__name__
-    return render(
-        "estimate.html.j2",
-        {
-            "title": title,
-            "subtitle": f"the first {_SHOWN_ROWS} of {len(frame)} rows" if more else "",
-            "version": __version__,
-            "badge": None,
-            "sentence": "",
-            "notes": [],
-            "cards": [],
-            "tables": [] if sentences else [table],
-            "more_tables": [],
-            "facts_heading": "Facts",
-            "facts": cells if sentences else [],
-            "hero": None
-            if picture is None
-            else {"picture": picture, "narrow": None, "alt": title, "caption": ""},
-            "figures": [],
-            "about": [("command", command)],
-        },
+    hero = {"picture": picture, "narrow": None, "alt": title, "caption": ""}
+    return result_page(
+        title=title,
+        subtitle=f"the first {_SHOWN_ROWS} of {len(frame)} rows" if more else "",
+        hero=None if picture is None else hero,
+        about=[("command", command)],
+        **({"facts": cells} if table["header"] == ["fact", "value"] else {"tables": [table]}),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,14 @@ import numpy as np
 from .._core.shown import rounded
 from .._core.thresholds import UNINFORMATIVE
 from ..ope import Comparison, Evaluation
-from ..plots.draw import draw_histogram, draw_steps, embed_figure
+from ..plots.draw import draw_histogram, draw_steps
 from ..plots.results import (
     finding,
     finding_of_comparison,
     plot_comparison,
     plot_evaluation,
 )
-from .pages import checksum, percent, render, significant
+from .pages import checksum, hero_figure, page_figure, percent, result_page, significant
 
 # Layout: rows of the table of influential groups, and actions that are listed.
 _INFLUENTIAL, _ACTIONS = 5, 12
@@ -61,35 +60,26 @@ def evaluation_page(
         {"heading": "Values of states", "intro": "Low and high hold for what the basis can express.",
          "header": value_rows[0], "rows": value_rows[1]}
     ]  # fmt: skip
-    return render(
-        "estimate.html.j2",
-        {
-            "title": finding(found) if comparison is None else finding_of_comparison(comparison),
-            "subtitle": f"{source}: {_asked(found, comparison)}",
-            "version": version("replaystats"),
-            "badge": {name: phrase(text) for name, text in _status(found, comparison).items()},
-            "sentence": phrase(sentence),
-            "notes": [phrase(note) for note in found.notes],
-            "cards": _cards(found) if comparison is None else _difference_cards(comparison),
-            "hero": _hero(found, comparison),
-            "tables": more,
-            "more_tables": [table for table in more_tables if table["rows"]],
-            "facts_heading": "The log",
-            "facts": _facts(every),
-            "figures": _figures(found),
-            "about": [
-                ("command", command),
-                (
-                    "data",
-                    f"{found.log.n_episodes:,} episodes, {found.log.n_steps:,} steps; "
-                    + (data or f"SHA-256 of the returns {checksum(found.log.returns.tobytes())}"),
-                ),
-                (
-                    "chosen",
-                    "; ".join(f"{name}: {c.reason}" for name, c in found.log.choices.items()) or "nothing",
-                ),
-            ],
-        },
+    checked = data or f"SHA-256 of the returns {checksum(found.log.returns.tobytes())}"
+    chosen = "; ".join(f"{name}: {choice.reason}" for name, choice in found.log.choices.items())
+    return result_page(
+        title=finding(found) if comparison is None else finding_of_comparison(comparison),
+        subtitle=f"{source}: {_asked(found, comparison)}",
+        badge={name: phrase(text) for name, text in _status(found, comparison).items()},
+        sentence=phrase(sentence),
+        notes=[phrase(note) for note in found.notes],
+        cards=_cards(found) if comparison is None else _difference_cards(comparison),
+        hero=_hero(found, comparison),
+        tables=more,
+        more_tables=[table for table in more_tables if table["rows"]],
+        facts_heading="The log",
+        facts=_facts(every),
+        figures=_figures(found),
+        about=[
+            ("command", command),
+            ("data", f"{found.log.n_episodes:,} episodes, {found.log.n_steps:,} steps; {checked}"),
+            ("chosen", chosen or "nothing"),
+        ],
     )
 
 
@@ -141,22 +131,19 @@ def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
         low, high = (significant(x, 4) for x in found.interval)
         alt = f"Forest plot of {len(found.estimates)} estimates; reported: {found.method}, {low} to {high}."
         caption = (
-            "How to read this: each line is one method with its interval, the reported one in color. "
+            "each line is one method with its interval, the reported one in color. "
             "An arrow marks an interval that goes on beyond the axis."
         )
     else:
         alt = f"Forest plots of {len(comparison.evaluations)} policies and of their paired differences."
         caption = (
-            "How to read this: values of the policies above, those that may be best in color; paired "
+            "values of the policies above, those that may be best in color; paired "
             "differences below. A difference whose interval does not contain 0 (red line) is significant."
         )
     draw = plot_evaluation if comparison is None else plot_comparison
     shown: Any = found if comparison is None else comparison
-    pictures = {
-        name: embed_figure(draw(shown, title="", narrow=narrow).figure)
-        for name, narrow in (("picture", False), ("narrow", True))
-    }
-    return {"alt": alt, "caption": caption, **pictures}
+    wide, narrow = (draw(shown, title="", narrow=narrow) for narrow in (False, True))
+    return hero_figure(alt, caption, wide, narrow)
 
 
 def _cards(found: Evaluation) -> list[dict[str, str]]:
@@ -324,12 +311,12 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
     caption = "discounted returns of logged episodes, under the logging policy."
     caption += " The line is the reported value." * (line is not None)
     drawn = draw_histogram(log.returns, "discounted return as logged", line=line)
-    figures = [_figure("Returns", f"Histogram of the returns of {seen}.", caption, drawn)]
+    figures = [page_figure("Returns", f"Histogram of the returns of {seen}.", caption, drawn)]
     if len(log.by_step) > 1:
         alt = f"Mean discounted reward of {len(log.by_step)} steps as logged."
         caption = "the mean discounted reward of each step. If the last steps add much, later ones would too."
         figures.append(
-            _figure("Value by step", alt, caption, draw_steps(log.by_step, "mean discounted reward"))
+            page_figure("Value by step", alt, caption, draw_steps(log.by_step, "mean discounted reward"))
         )
     if log.effective_by_step is not None and len(log.effective_by_step) > 1:
         caption = (
@@ -338,7 +325,7 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
         )
         alt = f"Effective episodes after each of {len(log.effective_by_step)} steps."
         drawn = draw_steps(log.effective_by_step, "effective episodes", low=0.0)
-        figures.append(_figure("Effective sample size by step", alt, caption, drawn))
+        figures.append(page_figure("Effective sample size by step", alt, caption, drawn))
     positive = log.returns[:0] if log.ratios is None else log.ratios[log.ratios > 0]
     if log.ratios is not None and len(positive) > 1:
         zeros = len(log.ratios) - len(positive)
@@ -348,11 +335,7 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
         )  # equal up to rounding stay equal
         drawn = draw_histogram(exponents, xlabel)
         caption = "probability of an episode's actions under the policy, divided by that under the log."
-        figures.append(_figure("Probability ratios", f"Histogram of the ratios of {seen}.", caption, drawn))
+        figures.append(
+            page_figure("Probability ratios", f"Histogram of the ratios of {seen}.", caption, drawn)
+        )
     return figures
-
-
-def _figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:
-    caption = f"How to read this: {caption}"
-    ax.ticklabel_format(useOffset=False)
-    return {"heading": heading, "alt": alt, "caption": caption, "picture": embed_figure(ax.figure)}

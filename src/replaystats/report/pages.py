@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import require_extra, visible
+from .._core.version import __version__
+from ..plots.draw import embed_figure
 
 
 def render(template: str, context: dict[str, Any], *, package: str = __package__) -> str:
@@ -47,6 +49,36 @@ def render(template: str, context: dict[str, Any], *, package: str = __package__
     environment.globals["include_raw"] = lambda name: jinja2.utils.markupsafe.Markup(text_of(name))
     today = datetime.now(UTC).date().isoformat()
     return visible(str(environment.get_template(template).render({"today": today, **context})))
+
+
+# What the page of a result need not have.
+_ABSENT: dict[str, Any] = {
+    "badge": None, "hero": None, "subtitle": "", "sentence": "", "notes": (), "cards": (), "tables": (),
+    "more_tables": (), "figures": (), "facts": (), "facts_heading": "Facts",
+}  # fmt: skip
+
+
+def result_page(**parts: Any) -> str:
+    """Return the page of a result: the finding as its title, a hero plot, and further parts."""
+    return render("estimate.html.j2", {"version": __version__, **_ABSENT, **parts})
+
+
+def page_figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:
+    """Return a plot for a page, with a line on how to read it; large numbers have separators, not offsets."""
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "linear" and max(map(abs, axis.get_view_interval())) >= 1e4:
+            axis.set_major_formatter("{x:,.0f}")
+        elif hasattr(axis.get_major_formatter(), "set_useOffset"):
+            axis.get_major_formatter().set_useOffset(False)
+    if ax.get_xscale() == "linear":
+        ax.locator_params(axis="x", nbins=5)  # prices in the hundred thousands fit side by side
+    picture = embed_figure(ax.figure)
+    return {"heading": heading, "alt": alt, "caption": f"How to read this: {caption}", "picture": picture}
+
+
+def hero_figure(alt: str, caption: str, wide: Any, narrow: Any) -> dict[str, str]:
+    """Return the plot at the top of a page, for screens and for phones."""
+    return {**page_figure("", alt, caption, wide), "narrow": page_figure("", alt, caption, narrow)["picture"]}
 
 
 def embed_picture(path: Path) -> str:

@@ -9,18 +9,15 @@ import numpy as np
 from .._core.arrays import take_rows, to_numpy
 from .._core.errors import visible
 from .._core.typing import FloatArray, IntArray
-from .._core.version import __version__
 from ..plots.draw import (
-    axes_of,
     draw_band,
     draw_dots,
     draw_levels,
     draw_line,
     draw_predictions,
     drawn_rows,
-    embed_figure,
 )
-from .pages import checksum, percent, render, significant
+from .pages import checksum, hero_figure, page_figure, percent, result_page, significant
 from .regression import Effect, Regression, importances, matrix_of, rivals
 
 # Layout: panels of a figure.
@@ -53,29 +50,24 @@ def regression_page(regression: Regression) -> str:
     content = y.tobytes() if rows is None else np.column_stack([rows, y]).tobytes()
     effects = [] if rows is None else _effect_figures(regression, rows)
     compared = [] if rows is None else [_rivals(regression, rows)]
-    return render(
-        "estimate.html.j2",
-        {
-            "title": f"{regression.target} is predicted with an error of {significant(score.rmse)} "
-            f"(R² {score.r2:.3f})",
-            "subtitle": f"{regression.source}: {type(regression.model).__name__}",
-            "version": __version__,
-            "badge": {**_status(regression, held), "reason": f"{text[0].upper()}{text[1:]}."},
-            "sentence": regression.sentence,
-            "notes": regression.notes,
-            "cards": cards,
-            "tables": [*_prediction_table(regression), *compared],
-            "more_tables": [],
-            "facts_heading": "What was fitted",
-            "facts": regression.facts(),
-            "hero": hero,
-            "figures": [*figures, *effects],
-            "about": [
-                *([("command", regression.command)] if regression.command else []),
-                ("columns", ", ".join(map(visible, regression.names))),
-                ("data", f"{n:,} rows; SHA-256 of those used {checksum(content)}"),
-            ],
-        },
+    return result_page(
+        title=f"{regression.target} is predicted with an error of {significant(score.rmse)} "
+        f"(R² {score.r2:.3f})",
+        subtitle=f"{regression.source}: {type(regression.model).__name__}",
+        badge={**_status(regression, held), "reason": f"{text[0].upper()}{text[1:]}."},
+        sentence=regression.sentence,
+        notes=regression.notes,
+        cards=cards,
+        tables=[*_prediction_table(regression), *compared],
+        facts_heading="What was fitted",
+        facts=regression.facts(),
+        hero=hero,
+        figures=[*figures, *effects],
+        about=[
+            *([("command", regression.command)] if regression.command else []),
+            ("columns", ", ".join(map(visible, regression.names))),
+            ("data", f"{n:,} rows; SHA-256 of those used {checksum(content)}"),
+        ],
     )
 
 
@@ -142,18 +134,16 @@ def _fit_figures(regression: Regression) -> list[dict[str, str]]:
     model, score = regression.model, regression.test_score or regression.score
     some = drawn_rows(len(score.target))
     shown = score.predicted[some], score.target[some], *_intervals(regression, some)
-    hero: dict[str, str] = {}
-    for name, size in (("narrow", (3.8, 3.4)), ("picture", (8.6, 4.2))):
-        ax = draw_predictions(*shown, ax=axes_of(None, size))
-        ax.set_xlabel(f"{score.kind} prediction")
-        ax.set_ylabel(regression.target)
-        caption = (
-            "every dot is a row that its prediction did not see, with the "
-            f"{percent(regression.confidence_level)} interval for a new {regression.target}; on the dashed "
-            "line both agree."
-        )
-        drawn = _figure("Predicted and observed", caption, ax)
-        hero = {**drawn, **hero, name: drawn["picture"]}
+    wide, narrow = (
+        draw_predictions(*shown, xlabel=f"{score.kind} prediction", ylabel=regression.target, size=size)
+        for size in ((8.6, 4.2), (3.8, 3.4))
+    )
+    caption = (
+        "every dot is a row that its prediction did not see, with the "
+        f"{percent(regression.confidence_level)} interval for a new {regression.target}; on the dashed line "
+        "both agree."
+    )
+    hero = hero_figure(f"Observed {regression.target} against predictions.", caption, wide, narrow)
     held = [model.interval_coverage(level, scale=regression.scale).share for level in CALIBRATED]
     levels = 100 * np.array(CALIBRATED)
     ax = draw_dots(levels, 100 * np.array(held), "level of the interval, %", "held, %")
@@ -271,11 +261,5 @@ def _on_shared_axes(drawn: list[tuple[Effect, Any]]) -> list[dict[str, str]]:
 
 
 def _figure(heading: str, caption: str, ax: Any) -> dict[str, str]:
-    for axis in (ax.xaxis, ax.yaxis):
-        if axis.get_scale() == "linear" and max(map(abs, axis.get_view_interval())) >= 1e4:
-            axis.set_major_formatter("{x:,.0f}")
-    if ax.get_xscale() == "linear":
-        ax.locator_params(axis="x", nbins=5)  # prices in the hundred thousands fit side by side
     alt = f"{heading}: {ax.get_ylabel() or 'values'} against {ax.get_xlabel()}."
-    picture = embed_figure(ax.figure)
-    return {"heading": heading, "alt": alt, "caption": f"How to read this: {caption}", "picture": picture}
+    return page_figure(heading, alt, caption, ax)

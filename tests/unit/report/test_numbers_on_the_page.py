@@ -25,7 +25,7 @@ FOUR_DIGITS = {"rel": 6e-4, "abs": 1e-12}
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch):
     """Numbers are looked at here; pictures take most of the time."""
-    monkeypatch.setattr("replaystats.report.evaluation_page.embed_figure", lambda figure: "data:,")
+    monkeypatch.setattr("replaystats.report.pages.embed_figure", lambda figure: "data:,")
 
 
 def page_of(found, **options):
