@@ -6,6 +6,7 @@ these fences there anew, for all pages or for those named; the tests compare the
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import os
@@ -71,15 +72,22 @@ def python_blocks(text: str) -> Iterator[Block]:
 
 
 def run_page(path: Path) -> list[tuple[Block, str]]:
-    """Run the blocks of a page in one namespace, in the present folder; return what each printed."""
+    """Run the blocks of a page in one namespace, in the present folder; return what each printed.
+
+    As in a notebook, the value of a last expression is printed, too, unless it is None.
+    """
     namespace: dict[str, object] = {"__name__": "__docs__"}
     printed = []
     for block in python_blocks(path.read_text(encoding="utf-8")):
-        program = compile(block.code, str(path), "exec")
+        tree = ast.parse(block.code, str(path))
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         out = io.StringIO()
         if block.runs:
             with contextlib.redirect_stdout(out):
-                exec(program, namespace)
+                exec(compile(tree, str(path), "exec"), namespace)
+                value = last and eval(compile(ast.Expression(last.value), str(path), "eval"), namespace)
+                if value is not None:
+                    print(repr(value))
         printed.append((block, out.getvalue()))
     return printed
 

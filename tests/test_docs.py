@@ -75,3 +75,13 @@ def test_outputs_are_written_below_their_blocks(tmp_path):
     outputs.write_outputs(page)
     expected = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\nx = 2\n```\nend\n"
     assert page.read_text(encoding="utf-8") == expected
+
+
+def test_the_documentation_is_short():
+    """At most 25,000 words outside of code, the list of public names and the changelog; 600 in README."""
+    spec = importlib.util.spec_from_file_location("words", ROOT / "tools" / "words.py")
+    counting = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(counting)
+    found = counting.count(ROOT)
+    assert sum(found.values()) <= counting.MOST
+    assert found["README.md"] <= counting.MOST_IN_README
