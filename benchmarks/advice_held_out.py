@@ -15,7 +15,7 @@ def rows(n, columns, mean, noise):
         y = mean(x) + noise(x, rng)
         big = columns(np.random.default_rng(11), 50_000)
         theta = np.linalg.lstsq(np.column_stack([np.ones(len(big)), big]), mean(big), rcond=None)[0]
-        return rs.ols_moments(x, y), np.column_stack([np.ones(1000), big[:1000]]), theta
+        return rs.moments.ols_moments(x, y), np.column_stack([np.ones(1000), big[:1000]]), theta
 
     return draw
 
@@ -49,7 +49,7 @@ def of_clusters(count, sizes, q, effect):
         x = 0.7 * rng.normal(size=(count, q))[label] + rng.normal(size=(len(label), q))
         y = 0.25 * x.sum(axis=1) + effect * rng.normal(size=count)[label] + rng.normal(size=len(label))
         points = np.column_stack([np.ones(400), np.random.default_rng(3).normal(size=(400, q))])
-        return rs.ols_moments(x, y, clusters=label), points, np.r_[0.0, np.full(q, 0.25)]
+        return rs.moments.ols_moments(x, y, clusters=label), points, np.r_[0.0, np.full(q, 0.25)]
 
     return draw
 
@@ -118,7 +118,7 @@ def queue(n, states=7, steps=6):
             path.append((rng.random(n)[:, None] > P.cumsum(axis=1)[path[-1]]).sum(axis=1).clip(0, states - 1))
         s = np.array(path).T
         data = rs.Trajectories(s, rewards=-s[:, :-1] + rng.normal(size=(n, steps)), truncated=True)
-        moments = rs.lstd_moments(data, rs.basis.OneHot(states), discount=0.9)
+        moments = rs.moments.lstd_moments(data, rs.basis.OneHot(states), discount=0.9)
         return moments, np.sqrt(odds)[:, None] * np.eye(states), values
 
     return draw
@@ -130,7 +130,7 @@ def generator(n):
 
     def moments(n, rng):
         data = process.sample(n, 3, start="uniform", random_state=rng)
-        return rs.phibe_moments(data, basis, discount_rate=1.0, order=1)
+        return rs.moments.phibe_moments(data, basis, discount_rate=1.0, order=1)
 
     theta = rs.plug_in(moments(200_000, np.random.default_rng(4))).theta
     return lambda rng: (moments(n, rng), grid, theta)

@@ -1,8 +1,8 @@
 """What `replaystats reproduce` and the shipped studies found, gathered from their folders; nothing by hand.
 
     replaystats reproduce --out results/full
-    replaystats study kernel-to-16000 --out results/kernel-to-16000      # policy-2d, policy-6d likewise
-    python benchmarks/reproduction.py results/full results/kernel-to-16000 ...
+    replaystats study policy-2d --out results/policy-2d      # policy-6d likewise
+    python benchmarks/reproduction.py results/full results/policy-2d ...
 
 writes benchmarks/results/reproduction.json: agreement, verdicts, the cells beside the paper's grids without
 their lists, and the studies' tables; of a study that is not named the table stays.

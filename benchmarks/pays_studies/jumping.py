@@ -24,12 +24,12 @@ from replaystats import (
     ReplayRegressor,
     Resampling,
     average,
-    lstd_moments,
     make_plan,
     plug_in,
     replicate,
 )
 from replaystats.basis import Fourier
+from replaystats.moments import lstd_moments
 from replaystats.solvers import Lepski
 from replaystats.toolkit import FloatArray
 from replaystats_paper.policy import RelativeRidge

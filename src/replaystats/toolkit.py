@@ -22,9 +22,11 @@ from ._core.validation import (
 )
 from .buffer.rows import Rings
 from .engine.checkpoint import describe
+from .moments.streamed import AnyMoments
 from .report.pages import duration, embed_json, embed_picture, markdown_table, percent, render, significant
 
 __all__ = [
+    "AnyMoments",
     "ArrayLike",
     "BoolArray",
     "FloatArray",

@@ -15,14 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from replaystats import (
-    ReplayKernelRidge,
-    ResamplingPlan,
-    make_plan,
-    replicate,
-    ridge_moments,
-)
+from replaystats import ReplayKernelRidge, make_plan, replicate
 from replaystats.basis import Basis, Nystroem, RandomFourier
+from replaystats.moments import ridge_moments
+from replaystats.plans import ResamplingPlan
 from replaystats.simulate import two_bumps, two_bumps_function
 from replaystats.solvers import Solution, Solver
 from replaystats.toolkit import ArrayLike, FloatArray

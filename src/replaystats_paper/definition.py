@@ -352,7 +352,7 @@ def shipped_studies() -> dict[str, Path]:
     Examples
     --------
     >>> sorted(shipped_studies())  # doctest: +NORMALIZE_WHITESPACE
-    ['kernel-to-16000', 'paper-boston', 'paper-kernel', 'paper-policy', 'policy-2d', 'policy-6d']
+    ['paper-boston', 'paper-kernel', 'paper-policy', 'policy-2d', 'policy-6d']
     """
     folder = Path(str(resources.files(__package__) / "studies"))
     return {path.stem: path for path in folder.glob("*.toml")}

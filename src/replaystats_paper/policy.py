@@ -16,11 +16,10 @@ import numpy as np
 from replaystats import average, plug_in, replicate
 from replaystats.basis import Fourier
 from replaystats.moments import FactoredMoments, Moments, lstd_moments, phibe_moments
-from replaystats.moments.streamed import AnyMoments
 from replaystats.plans import ResamplingPlan, make_plan
 from replaystats.simulate import OrnsteinUhlenbeck, TorusBrownian
 from replaystats.solvers import LU, Lepski, PseudoInverse, Solution, Solver, parse_solver
-from replaystats.toolkit import FloatArray
+from replaystats.toolkit import AnyMoments, FloatArray
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, rmse, squared_iqr

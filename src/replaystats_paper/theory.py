@@ -28,15 +28,13 @@ from replaystats import (
     ReplayKernelRidge,
     Trajectories,
     average,
-    lstd_moments,
     make_plan,
-    phibe_moments,
     plug_in,
     replicate,
-    ridge_moments,
 )
 from replaystats.basis import Fourier, RandomFourier
 from replaystats.inference import midzuno_sizes, sandwich_covariance, theorem
+from replaystats.moments import lstd_moments, phibe_moments, ridge_moments
 from replaystats.simulate import FiniteChain, OrnsteinUhlenbeck, two_bumps
 from replaystats.solvers import LU, Ridge
 from replaystats.toolkit import FloatArray

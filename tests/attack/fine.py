@@ -25,10 +25,10 @@ FINE = {
     # A table without rewards, which may be named as `rewards`.
     ("readers.guess_columns", "table"): {"a mapping"},
     # A path of a file that is an array, and where products are computed.
-    ("ArrayBlocks", "arrays"): {"an array"},
+    ("data.ArrayBlocks", "arrays"): {"an array"},
     ("inference.replay_variance", "reference"): {"an array"},
     # Labels of any kind that can be distinguished.
-    **{(name, "clusters"): ANY_LABEL for name in ("ols_moments", "iv_moments")},
+    **{(name, "clusters"): ANY_LABEL for name in ("moments.ols_moments", "moments.iv_moments")},
     # Numbers that may have either sign; estimated variances may come out below 0.
     **{(f"simulate.{name}", "drift"): ANY_SIGN for name in ("ornstein_uhlenbeck", "OrnsteinUhlenbeck")},
     ("simulate.GeometricBrownian", "drift"): ANY_SIGN,
@@ -42,11 +42,13 @@ FINE = {
     # A path may start at any point of the line.
     ("simulate.ornstein_uhlenbeck", "start"): ANY_POINT | {"nothing"},
     # Counts that cost nothing however large they are: bounds, strides, divisors, a budget.
-    ("ArrayBlocks", "block_rows"): ANY_COUNT,
+    ("data.ArrayBlocks", "block_rows"): ANY_COUNT,
+    ("engine.JoblibExecutor", "n_jobs"): {"a negative number"},  # -1 is all cores
+    ("engine.RayExecutor", "retries"): ANY_COUNT,
     ("LSPI", "max_iter"): ANY_COUNT,
     **{(name, "memory_budget"): ANY_COUNT for name in TARGETS},
     ("PhiBE", "window_stride"): ANY_COUNT,
-    ("phibe_moments", "window_stride"): ANY_COUNT,
+    ("moments.phibe_moments", "window_stride"): ANY_COUNT,
     ("basis.FunctionBasis", "dimension"): ANY_COUNT,  # refused as soon as it meets states
     ("inference.unit_moments", "block_length"): ANY_COUNT,
     ("inference.unit_moments", "parent"): {"integers beyond 2**53"},
@@ -63,7 +65,7 @@ METHODS_FINE = {
     **{(f"{name}.{each}", "y"): IGNORED for name in VALUES for each in ("fit", "partial_fit", "score")},
     # What the data of one's own functions are is one's own business.
     **{(f"MomentRatio.{each}", "data"): IGNORED for each in ("fit", "partial_fit")},
-    ("StreamedMoments", "function"): {"a function"},
+    ("moments.StreamedMoments", "function"): {"a function"},
     ("study", "source"): {"a class", "a function"},
     # States may have names.
     **{("Estimate.diagnose", name): {"text entries"} for name in ("points", "observed")},
@@ -71,7 +73,7 @@ METHODS_FINE = {
     ("readers.find_dt", "env"): IGNORED,
     # Ranges that end where there is nothing more, as slices of lists do.
     **{
-        (f"ResamplingPlan.{each}", end): ANY_COUNT
+        (f"plans.ResamplingPlan.{each}", end): ANY_COUNT
         for each in ("indices", "counts")
         for end in ("start", "stop")
     },
@@ -91,7 +93,7 @@ METHODS_FINE = {
     # Names of files and folders, and a heading.
     ("ReplayBuffer.save", "path"): ANY_WORD,
     ("Trajectories.to_parquet", "path"): ANY_WORD,
-    ("StreamedMoments", "checkpoint"): ANY_WORD,
+    ("moments.StreamedMoments", "checkpoint"): ANY_WORD,
     ("study", "out"): ANY_WORD,
     ("study", "title"): ANY_WORD,
     # No states have no features, and that is an answer.

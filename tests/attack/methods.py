@@ -151,10 +151,10 @@ METHODS: dict[str, Target] = {
             "extend": {"n_more": 4},
         }.items()
     },
-    "MomentReplicates.extend": method(lambda: REPLICATES, "extend", n_more=4),
-    "ResamplingPlan.extend": method(lambda: PLAN, "extend", n_more=4),
-    "ResamplingPlan.indices": method(lambda: PLAN, "indices", start=0, stop=2),
-    "ResamplingPlan.counts": method(lambda: PLAN, "counts", start=0, stop=2),
+    "engine.MomentReplicates.extend": method(lambda: REPLICATES, "extend", n_more=4),
+    "plans.ResamplingPlan.extend": method(lambda: PLAN, "extend", n_more=4),
+    "plans.ResamplingPlan.indices": method(lambda: PLAN, "indices", start=0, stop=2),
+    "plans.ResamplingPlan.counts": method(lambda: PLAN, "counts", start=0, stop=2),
     "ReplayBuffer.add": method(_buffer, "add", state=[0.0], action=1, reward=1.0, next_state=[1.0]),
     "ReplayBuffer.sample": method(_buffer, "sample", batch_size=3),
     "ReplayBuffer.update_priorities": method(
@@ -278,6 +278,7 @@ METHODS: dict[str, Target] = {
 
 # How the parts of the library speak to each other, or scikit-learn's own methods.
 INNER = {
+    "stream",  # of executors: tasks come from the engine
     *("from_rows", "residuals", "scaled", "stacked_rows", "unstack", "wrap", "steps_of", "sum_over"),
     *(
         "same_subsets",
@@ -298,7 +299,7 @@ INNER = {
     *("get_params", "set_params", "get_metadata_routing"),
 }
 # Without an object of their own: the class is the base of others, or made by hand nowhere.
-BASES = {"basis.Basis", "RowBlocks", "solvers.Solver", "inference.Diagnosis", "inference.Interval"}
+BASES = {"basis.Basis", "data.RowBlocks", "solvers.Solver"}
 if "basis.Torch" not in TARGETS:  # PyTorch is not installed
     BASES |= {"basis.Torch"}
 # Bases without derivatives refuse to be asked for them, whatever the states: tests/unit/basis.
@@ -317,7 +318,8 @@ def public_methods() -> Iterator[tuple[str, Callable[..., Any]]]:
             if (each.startswith("_") and each != "__call__") or inherited or each.endswith("_request"):
                 continue
             static = inspect.getattr_static(cls, each)
-            if isinstance(static, property) or not callable(getattr(cls, each)):
+            member = getattr(cls, each)
+            if isinstance(static, property) or not (callable(member) and inspect.isroutine(member)):
                 continue
             taken = [p for p in inspect.signature(getattr(cls, each)).parameters if p != "self"]
             if taken:

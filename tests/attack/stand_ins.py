@@ -12,8 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dask.dataframe
 import h5py
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -47,6 +49,7 @@ np.savez(
 ROWS = {"states": rng.normal(size=60), "next_states": rng.normal(size=60), "rewards": rng.normal(size=60)}
 pq.write_table(pa.table(ROWS | {"terminated": np.arange(60) % 5 == 4}), FOLDER / "rows.parquet")
 COLUMNS = {name: name for name in ("states", "next_states", "rewards", "terminated")}
+LAZY = dask.dataframe.from_pandas(pandas.DataFrame({"x": [1.0, 2.0, 3.0]}), npartitions=2)
 SOURCE = rs.data.ArrayBlocks(ROWS | {"terminated": np.arange(60) % 5 == 4}, block_rows=20)
 
 
@@ -133,12 +136,15 @@ def _set_config(**options: Any) -> None:
 _set_config.__signature__ = inspect.signature(rs.set_config)  # type: ignore[attr-defined]
 
 STAND_INS = {
-    "ParquetBlocks": Target(
+    "data.DaskBlocks": Target(rs.data.DaskBlocks, {"frame": LAZY, "columns": {"X": ["x"], "y": "x"}}),
+    "engine.JoblibExecutor": Target(rs.engine.JoblibExecutor, {"n_jobs": 1}),
+    "engine.RayExecutor": Target(rs.engine.RayExecutor, {"retries": 1}),
+    "data.ParquetBlocks": Target(
         rs.data.ParquetBlocks,
         {"files": [FOLDER / "rows.parquet"], "columns": COLUMNS},
         lambda source: source.load(0),
     ),
-    "StreamedMoments": Target(
+    "moments.StreamedMoments": Target(
         lambda source, function, *, checkpoint=None: rs.moments.StreamedMoments(
             source, function, checkpoint=checkpoint, basis=BASIS, discount=0.9
         ),

@@ -137,31 +137,31 @@ TARGETS = {
         },
     ),
     "Moments": Target(rs.Moments, {"g": np.ones(3), "f": np.arange(3.0)}),
-    "ArrayBlocks": Target(rs.data.ArrayBlocks, {"arrays": {"x": np.zeros(3)}}),
+    "data.ArrayBlocks": Target(rs.data.ArrayBlocks, {"arrays": {"x": np.zeros(3)}}),
     "Resampling": Target(rs.Resampling, {}, lambda made: made),
     "make_plan": Target(
         rs.make_plan, {"n_observations": 10, "n_resamples": 4, "random_state": 0}, lambda p: p.indices()
     ),
-    "midzuno_plan": Target(
+    "plans.midzuno_plan": Target(
         rs.plans.midzuno_plan, {"sizes": [1.0, 2.0, 3.0], "subsample_size": 2, "n_resamples": 4}
     ),
     "plan_from_indices": Target(rs.plan_from_indices, {"indices": [[0, 1], [1, 2]], "n_observations": 3}),
     "replicate": Target(rs.replicate, {"moments": MOMENTS, "plan": PLAN}),
-    "subset_sums": Target(rs.engine.subset_sums, {"moments": MOMENTS, "plan": PLAN}),
+    "engine.subset_sums": Target(rs.engine.subset_sums, {"moments": MOMENTS, "plan": PLAN}),
     "average": Target(rs.average, {"members": REPLICATES}),
     "plug_in": Target(rs.plug_in, {"moments": MOMENTS}),
     "recommended_estimate": Target(
         rs.recommended_estimate, {"moments": MOMENTS, "n_resamples": 16, "random_state": 0}
     ),
-    "lstd_moments": Target(rs.moments.lstd_moments, {"data": PATHS, "basis": BASIS, "discount": 0.9}),
-    "lstd_q_moments": Target(
+    "moments.lstd_moments": Target(rs.moments.lstd_moments, {"data": PATHS, "basis": BASIS, "discount": 0.9}),
+    "moments.lstd_q_moments": Target(
         rs.moments.lstd_q_moments, {"data": LOG, "basis": BASIS, "policy": half, "discount": 0.9}
     ),
-    "phibe_moments": Target(
+    "moments.phibe_moments": Target(
         rs.moments.phibe_moments, {"data": PATHS, "basis": rs.basis.Fourier(1), "discount_rate": 1.0}
     ),
-    "ridge_moments": Target(rs.moments.ridge_moments, {"X": X[:3], "y": Y[:3]}),
-    "transition_moments": Target(
+    "moments.ridge_moments": Target(rs.moments.ridge_moments, {"X": X[:3], "y": Y[:3]}),
+    "moments.transition_moments": Target(
         rs.moments.transition_moments,
         {
             "block": {"states": X[:, :1], "next_states": X[:, 1:], "rewards": Y, "terminated": Y > 0},
@@ -245,8 +245,13 @@ TARGETS = {
             },
         }.items()
     },
-    "ols_moments": Target(rs.moments.ols_moments, {"X": X[:3], "y": Y[:3]}),
-    "iv_moments": Target(rs.moments.iv_moments, {"X": X[:3], "y": Y[:3], "instruments": X[:3]}),
+    "moments.phibe_coefficients": Target(rs.moments.phibe_coefficients, {"order": 2}),
+    "plans.proportional_probabilities": Target(
+        rs.plans.proportional_probabilities, {"priorities": [1.0, 2.0, 4.0]}
+    ),
+    "plans.rank_probabilities": Target(rs.plans.rank_probabilities, {"priorities": [1.0, 2.0, 4.0]}),
+    "moments.ols_moments": Target(rs.moments.ols_moments, {"X": X[:3], "y": Y[:3]}),
+    "moments.iv_moments": Target(rs.moments.iv_moments, {"X": X[:3], "y": Y[:3], "instruments": X[:3]}),
     "inference.ChangeDetector": Target(rs.inference.ChangeDetector, {}),
     "inference.ConfidenceSequence": Target(rs.inference.ConfidenceSequence, {"bounds": (0.0, 1.0)}),
     "inference.Monitor": Target(rs.inference.Monitor, {"bounds": (0.0, 1.0)}),
@@ -307,8 +312,8 @@ TARGETS = {
 
 # Records that the library makes and nobody builds by hand, bases of classes, and names without parameters.
 RESULTS = {
-    *("Comparison", "Diagnosis", "Estimate", "Evaluation", "FactoredMoments", "Interval", "MomentReplicates"),
-    *("ResamplingPlan", "RowBlocks", "basis.Basis", "inference.Diagnosis", "inference.Interval"),
+    *("Comparison", "Diagnosis", "Estimate", "Evaluation", "Interval", "basis.Basis", "data.RowBlocks"),
+    *("engine.MomentReplicates", "moments.FactoredMoments", "plans.ResamplingPlan"),
     *("inference.ReplayVariance", "inference.ReweightedAverage", "inference.Theorem"),
     "inference.MonitoredMean",
     *("solvers.LU", "solvers.Solver", "solvers.Solution"),
@@ -327,11 +332,11 @@ else:
 
 def public_callables() -> dict[str, Callable[..., Any]]:
     """Return every public function and class, by its name under `replaystats`."""
-    found = {}
-    for name in rs.__all__:
-        member = getattr(rs, name)
-        if isinstance(member, ModuleType):
-            found |= {f"{name}.{inner}": getattr(member, inner) for inner in member.__all__}
-        else:
-            found[name] = member
+    members = {name: getattr(rs, name) for name in rs.__all__}
+    found = {name: member for name, member in members.items() if not isinstance(member, ModuleType)}
+    for name, module in members.items():
+        if isinstance(module, ModuleType):
+            inner = {f"{name}.{key}": getattr(module, key) for key in module.__all__}
+            seen = [id(member) for member in found.values()]
+            found |= {key: member for key, member in inner.items() if id(member) not in seen}
     return {name: member for name, member in found.items() if callable(member)}

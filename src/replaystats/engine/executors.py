@@ -72,7 +72,7 @@ class JoblibExecutor(Executor):
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
-        self.n_jobs = n_jobs
+        self.n_jobs = check_jobs(n_jobs)
 
     @property
     def n_workers(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from .._core.validation import (
 )
 from ..basis import Basis
 from .factored import FactoredMoments, HeldMoments, choose_form
-from .record import Moments
 
 
 def ols_moments(
@@ -225,52 +224,6 @@ def ridge_moments(
 
 # Least squares in feature space from blocks of rows: each block's sums are one observation.
 #
-# At n = 10^5 rows and q = 500 features, replaying single rows would multiply matrices of n q^2 numbers
-# again and again. A block's (Phi^T Phi, Phi^T y) says all that its rows have to say; a few hundred blocks
-# are enough units for replay, and they may come one at a time.
-
-
-def ridge_block_moments(blocks: Iterable[tuple[ArrayLike, ...]], basis: Basis | None = None) -> Moments:
-    """Return one pair of moments per block of rows, g = sum phi phi^T and f = sum phi y over the block.
-
-    Parameters
-    ----------
-    blocks : iterable of (X, y) or (X, y, sample_weight)
-        Rows of each block; taken one at a time. Blocks should be alike: shuffle sorted data first, for
-        example with `random_blocks`.
-    basis : Basis, optional
-        Feature map; default X itself.
-
-    Returns
-    -------
-    Moments
-        Of as many observations as there are blocks.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(1000, 2))
-    >>> blocks = ((X[rows], X[rows].sum(axis=1)) for rows in random_blocks(1000, 50, random_state=0))
-    >>> moments = ridge_block_moments(blocks)
-    >>> moments
-    Moments(n=50, q=2, symmetric)
-    >>> A, b = moments.total()
-    >>> np.linalg.solve(A, b).round(6)
-    array([1., 1.])
-    """
-    rows: list[FloatArray] = []
-    n_outputs: int | None = None
-    for X, y, *weight in blocks:
-        moments = ridge_moments(X, y, basis, sample_weight=weight[0] if weight else None)
-        n_outputs = moments.n_outputs
-        A, b = moments.total()
-        rows.append(np.concatenate([A[np.triu_indices(len(A))], b.ravel()]))
-    if not rows:
-        raise ValueError(must_be("blocks", "at least one block of rows", "none"))
-    q = A.shape[0]
-    return Moments.from_rows(np.stack(rows), q, n_outputs, symmetric=True)
-
-
 def random_blocks(n_rows: int, n_blocks: int, *, random_state: RandomLike = None) -> Iterator[IntArray]:
     """Yield the row numbers of `n_blocks` random blocks that share no row and hold them all.
 

@@ -261,7 +261,7 @@ def test_every_choice_has_a_value_and_a_reason():
     assert model.choices_["subsample_size"].value == model.plan_.subsample_size
     assert model.choices_["n_resamples"].value == model.plan_.n_resamples == len(model.replicates_)
     assert "marginal likelihood on 300 rows" in model.choices_["gamma"].reason
-    assert "out-of-bag" in model.choices_["alpha"].reason
+    assert "same penalty per row" in model.choices_["alpha"].reason
     assert "Monte-Carlo noise" in model.choices_["n_resamples"].reason
 
 

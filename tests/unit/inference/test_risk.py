@@ -58,7 +58,7 @@ def test_the_estimated_risk_of_a_chosen_ridge_is_its_risk(rng):
     for _ in range(60):
         x = rng.normal(size=(100, 8))
         y = 0.15 * x.sum(axis=1) + rng.normal(size=100)
-        moments = rs.ridge_moments(x, y)
+        moments = rs.moments.ridge_moments(x, y)
         found = table(moments).candidates[1]
         ratios.append(found.risk)
         ridge = rs.plug_in(moments, risk.scaled_ridge(moments, found.penalty)).theta
