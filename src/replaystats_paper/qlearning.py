@@ -70,8 +70,14 @@ _TABLES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "sampler": ("B = 1, k = 10", {name: {"sampler": name} for name in SAMPLERS}),
     "ratio": ("Ratios: uniform, k = 10", {f"B = {ratio:g}": {"ratio": ratio} for ratio in RATIOS}),
 }
-_QUICK_RULES = {"uniform": {}, "combined": {"sampler": "combined"}, "uniform, B = 16": {"ratio": 16}}
-_QUICK_TABLES = {"sampler": ("A quick look: k = 10", _QUICK_RULES)}
+_QUICK_RULES: dict[str, dict[str, Any]] = {
+    "uniform": {},
+    "combined": {"sampler": "combined"},
+    "uniform, B = 16": {"ratio": 16},
+}
+_QUICK_TABLES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
+    "sampler": ("A quick look: k = 10", _QUICK_RULES)
+}
 
 
 def study_tables(*, quick: bool) -> list[Table]:

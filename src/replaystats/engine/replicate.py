@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -100,7 +101,9 @@ class MomentReplicates(Coefficients):
         plan = self.plan.extend(n_more)
         more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact, on_failure)
         names = ("theta", "failed", "condition", "truncated")
-        joined = {name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in names}
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in names
+        }
         return replace(more, sums=self.sums.join(more.sums), lost=self.lost + more.lost, **joined)
 
 

@@ -177,7 +177,11 @@ class HermiteOU(Diffusion):
     def _series(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         degrees = np.arange(len(self.coefficients), dtype=np.float64)
         functions = hermite_e.hermevander(points[:, 0] / self.stationary_sd, len(degrees) - 1)
-        return functions, np.asarray(self.coefficients), degrees * self.reversion
+        return (
+            functions.astype(np.float64, copy=False),
+            np.asarray(self.coefficients),
+            degrees * self.reversion,
+        )
 
     def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
         decay = math.exp(-self.reversion * self.dt)
