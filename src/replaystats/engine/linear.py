@@ -21,7 +21,6 @@ from .._core.typing import FloatArray
 from .._core.validation import check_real
 from ..moments import StreamedMoments
 from ..moments.streamed import AnyMoments, check_moments
-from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
@@ -88,17 +87,17 @@ class Linearisation:
     def influence_by_block(self, moments: AnyMoments, row_blocks: list[slice]) -> Iterable[FloatArray]:
         """Return the same values for one block of rows after the other.
 
-        Of streamed moments, whose plans all have blocks of 16384 rows, only one block is ever held.
+        Of streamed moments only one block is ever held.
         """
         if isinstance(moments, StreamedMoments):
-            return self._streamed_influence(moments)
+            return self._streamed_influence(moments, row_blocks[0].stop)
         values = self.influence(moments)
         return [values[rows, ...] for rows in row_blocks]
 
-    def _streamed_influence(self, moments: StreamedMoments) -> Iterator[FloatArray]:
+    def _streamed_influence(self, moments: StreamedMoments, step: int) -> Iterator[FloatArray]:
         n, (A, b) = moments.n_observations, self.sums
         centre = (b - A @ self.theta) / n
-        for _, rows in moments.pieces(range(moments.n_blocks), TILE_ROWS):
+        for _, rows in moments.pieces(range(moments.n_blocks), step):
             residuals = moments.example.wrap(rows).residuals(self.theta) - centre
             yield np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1) * (self.share * n)
 

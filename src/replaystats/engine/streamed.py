@@ -10,10 +10,9 @@ for moments in memory.
 
 from __future__ import annotations
 
-import itertools
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,9 @@ from .._core.typing import BoolArray, FloatArray
 from ..data.blocks import PartitionError
 from ..moments import StreamedMoments
 from ..moments.factored import HeldMoments
+from ..moments.streamed import AnyMoments
 from ..plans import ResamplingPlan
-from ..plans.tiles import TILE_ROWS, TILE_SUBSETS, TileDraw
+from ..plans.tiles import TILE_ROWS, TILE_SUBSETS
 from .checkpoint import Checkpoint, CheckpointError, data_identity, describe, plan_identity
 from .executors import Executor, JoblibExecutor
 
@@ -39,95 +39,32 @@ def bytes_per_row(n_columns: int) -> int:
     return 8 * 6 * n_columns + 12 * TILE_SUBSETS
 
 
-def counts_of(draw: TileDraw, part: slice, *, sparse: bool) -> Any:
-    """Return how often the rows of a `part` of the draw's block are in every subset, (subsets, rows)."""
-    if not sparse:
-        return draw.small_counts(part)
-    counts = draw.sparse_counts()
-    return counts if part == slice(0, draw.n_rows) else counts[:, part]
+def _add_products(sums: FloatArray, slices: tuple[FloatArray, FloatArray], counts: Any) -> None:
+    """Add counts (subsets, rows) times both slices (rows, columns) to sums (2, columns, subsets)."""
+    if not isinstance(counts, np.ndarray):  # sparse
+        for total, rows in zip(sums, slices, strict=True):
+            total += (counts @ rows).T
+        return
+    for first in range(0, counts.shape[1], _CACHED_ROWS):
+        part = slice(first, first + _CACHED_ROWS)
+        dense = counts[:, part].astype(np.float64).T
+        for total, rows in zip(sums, slices, strict=True):
+            # Transposed, because BLAS is faster with the long side of the product as its columns.
+            total += rows[part].T @ dense
 
 
-def add_products(sums: FloatArray, slices: tuple[FloatArray, FloatArray], counts: Any) -> None:
-    """Add counts times both slices to sums.
-
-    Parameters
-    ----------
-    sums : ndarray of shape (2, columns, subsets)
-    slices : two ndarrays of shape (rows, columns)
-    counts : ndarray or sparse array of shape (subsets, rows)
-        From `counts_of`.
-    """
-    dense = counts.astype(np.float64).T if isinstance(counts, np.ndarray) else None
-    for total, rows in zip(sums, slices, strict=True):
-        # Transposed, because BLAS is faster with the long side of the product as its columns.
-        total += (counts @ rows).T if dense is None else rows.T @ dense
-
-
-def add_rows(
-    sums: FloatArray, rows: FloatArray, grid: ExactGrid, counts: Any, everything: FloatArray | None
-) -> bool:
-    """Split rows and add counts times both slices, as many at a time as stay in the cache.
-
-    Parameters
-    ----------
-    sums : ndarray of shape (2, columns, subsets)
-    rows : ndarray of shape (rows, columns)
-    grid : ExactGrid
-    counts : ndarray or sparse array of shape (subsets, rows)
-        From `counts_of`.
-    everything : ndarray of shape (2, columns), optional
-        To which the slices of all rows are added.
-
-    Returns
-    -------
-    bool
-        Whether all numbers were within the bounds of the grid; the sums mean nothing else.
-    """
-    size = _CACHED_ROWS if isinstance(counts, np.ndarray) else len(rows)
-    for first in range(0, len(rows), size):
-        part = slice(first, first + size)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named by the survey
-            slices = grid.split(rows[part])
-        if not grid.holds(slices[0]):
-            return False
-        add_products(sums, slices, counts if size == len(rows) else counts[:, part])
-        if everything is not None:
-            everything += [np.ones(len(each)) @ each for each in slices]
-    return True
-
-
-def exact_sums(
-    moments: HeldMoments,
-    plan: ResamplingPlan,
-    tiles: range,
-    executor: Executor,
-) -> FloatArray:
-    """Sum moments in memory over the subsets of some tiles, shape (subsets, columns)."""
-    step = max(1, min(TILE_ROWS, memory_budget() // bytes_per_row(moments.n_columns)))
-    pieces = [
-        (block, first, min(first + step, rows.stop))
-        for block, rows in enumerate(plan.row_blocks)
-        for first in range(rows.start, rows.stop, step)
-    ]
+def exact_sums(moments: HeldMoments, plan: ResamplingPlan, tiles: range, executor: Executor) -> FloatArray:
+    """Sum moments in memory over the subsets of some tiles, shape (subsets, columns): one block, by tiles."""
+    everything = range(1)
+    step = _power_of_two(memory_budget() // bytes_per_row(moments.n_columns))
     maxima = np.zeros(moments.n_columns)
-    for _, first, last in pieces:
-        maxima = np.maximum(maxima, column_maxima(moments.stacked_rows(first, last)))
+    for _, rows in moments.pieces(everything, step):
+        maxima = np.maximum(maxima, column_maxima(rows))
     grid = ExactGrid.from_maxima(maxima, max(plan.n_observations, plan.subsample_size))
-    sparse = gather_is_cheaper(plan, 16 * step * moments.n_columns)
-    # Slices that fit are made once, the others again for every tile.
-    fits = 16 * plan.n_observations * moments.n_columns <= memory_budget() // 2
-    held = {first: grid.split(moments.stacked_rows(first, last)) for _, first, last in pieces if fits}
 
     def one_tile(tile: int) -> FloatArray:
-        subsets = plan.tile_subsets(tile)
-        sums = np.zeros((2, moments.n_columns, subsets.stop - subsets.start))
-        for block, of_block in itertools.groupby(pieces, key=itemgetter(0)):
-            draw, start = plan.draw(tile, block), plan.row_blocks[block].start
-            for _, first, last in of_block:
-                slices = held[first] if fits else grid.split(moments.stacked_rows(first, last))
-                part = slice(first - start, last - start)
-                add_products(sums, slices, counts_of(draw, part, sparse=sparse))
-        return grid.join(*sums.swapaxes(1, 2))
+        task = SumTask(moments, plan, range(tile, tile + 1), grid, step)
+        return grid.join(*task(everything).swapaxes(1, 2))[:-1]
 
     return np.concatenate(executor.map(one_tile, tiles))
 
@@ -156,48 +93,39 @@ _FEWEST_ROWS = 64
 _DRAW_BYTES = 40 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class BlockGroup:
-    """Consecutive blocks of a source, the task of one worker."""
-
-    first: int
-    stop: int
-
-    @property
-    def blocks(self) -> range:
-        """Numbers of the blocks."""
-        return range(self.first, self.stop)
-
-    def __str__(self) -> str:
-        return f"blocks_{self.first}_to_{self.stop - 1}"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SumTask:
     """What a worker needs to sum a group of blocks: the way to the data, and numbers of fixed size."""
 
-    moments: StreamedMoments
+    moments: AnyMoments
     plan: ResamplingPlan
     tiles: range
     grid: ExactGrid
     step: int
 
-    def __call__(self, group: BlockGroup) -> FloatArray:
+    def __call__(self, group: range) -> FloatArray:
         """Return the sums of both slices, shape (2, columns, subsets + 1); the last is the sum of all."""
-        plan, first_subset = self.plan, self.tiles.start * TILE_SUBSETS
-        columns = self.moments.n_columns
-        sums = np.zeros((2, columns, plan.n_resamples - first_subset + 1))
+        plan, columns = self.plan, self.moments.n_columns
+        first_subset, last_subset = (
+            plan.tile_subsets(self.tiles[0]).start,
+            plan.tile_subsets(self.tiles[-1]).stop,
+        )
+        sums = np.zeros((2, columns, last_subset - first_subset + 1))
         sparse = gather_is_cheaper(plan, 16 * self.step * columns)
-        for first, rows in self.moments.pieces(group.blocks, self.step):
-            block, offset = divmod(first, TILE_ROWS)
-            part = slice(offset, offset + len(rows))
+        begins = [rows.start for rows in plan.row_blocks]
+        for first, rows in self.moments.pieces(group, self.step):
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named by the survey
+                slices = self.grid.split(rows)
+            if not self.grid.holds(slices[0]):
+                return np.full_like(sums, np.nan)  # for the caller to look through all rows first
+            sums[:, :, -1] += [np.ones(len(each)) @ each for each in slices]
+            block = bisect_right(begins, first) - 1
+            part = slice(first - begins[block], first - begins[block] + len(rows))
             for tile in self.tiles:
-                subsets = plan.tile_subsets(tile)
+                subsets, draw = plan.tile_subsets(tile), plan.draw(tile, block)
                 target = sums[:, :, subsets.start - first_subset : subsets.stop - first_subset]
-                counts = counts_of(plan.draw(tile, block), part, sparse=sparse)
-                everything = sums[:, :, -1] if tile == self.tiles.start else None
-                if not add_rows(target, rows, self.grid, counts, everything):
-                    return np.full_like(sums, np.nan)  # for the caller to look through all rows first
+                counts = draw.sparse_counts()[:, part] if sparse else draw.small_counts(part)
+                _add_products(target, slices, counts)
         return sums
 
 
@@ -259,7 +187,7 @@ def _survey(moments: StreamedMoments, executor: Executor) -> FloatArray:
     checkpoint = Checkpoint(moments.checkpoint, "maxima", data_identity(moments))
     _reduce(
         moments,
-        SurveyTask(moments),
+        moments.surveyed_maxima,
         maxima,
         np.maximum,
         executor=executor,
@@ -269,20 +197,9 @@ def _survey(moments: StreamedMoments, executor: Executor) -> FloatArray:
     return maxima
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SurveyTask:
-    """What a worker needs to look through a group of blocks."""
-
-    moments: StreamedMoments
-
-    def __call__(self, group: BlockGroup) -> FloatArray:
-        """Return the largest |entry| of every column."""
-        return self.moments.surveyed_maxima(group.blocks)
-
-
 def _reduce(
     moments: StreamedMoments,
-    task: Callable[[BlockGroup], FloatArray],
+    task: Callable[[range], FloatArray],
     values: FloatArray,
     combine: np.ufunc,
     *,
@@ -300,7 +217,7 @@ def _reduce(
     try:
         for group, answer in zip(groups, answers, strict=True):
             combine(values, answer, out=values)
-            done[group.first : group.stop] = True
+            done[group.start : group.stop] = True
             checkpoint.save(done, values)
     except (PartitionError, CheckpointError):
         raise
@@ -308,7 +225,7 @@ def _reduce(
         raise PartitionError(_blame(moments, groups, done, error)) from error
 
 
-def _groups(moments: StreamedMoments, done: BoolArray, n_workers: int) -> Iterator[BlockGroup]:
+def _groups(moments: StreamedMoments, done: BoolArray, n_workers: int) -> Iterator[range]:
     """Cut the blocks that are still to do into groups of about equally many rows."""
     remaining = np.flatnonzero(~done)
     rows = np.diff(moments.starts)[remaining]
@@ -319,19 +236,19 @@ def _groups(moments: StreamedMoments, done: BoolArray, n_workers: int) -> Iterat
         size += length
         last = i + 1 == remaining.size
         if last or size >= target or remaining[i + 1] != remaining[i] + 1:
-            yield BlockGroup(int(remaining[first]), int(remaining[i]) + 1)
+            yield range(int(remaining[first]), int(remaining[i]) + 1)
             first, size = i + 1, 0
 
 
-def _blame(moments: StreamedMoments, groups: list[BlockGroup], done: BoolArray, error: Exception) -> str:
+def _blame(moments: StreamedMoments, groups: list[range], done: BoolArray, error: Exception) -> str:
     """Say which partitions were being worked on when the workers failed.
 
     Engines that say which tasks a dead worker had, name them as the groups do, in the error or its notes.
     """
-    open_groups = [group for group in groups if not done[group.first]]
+    open_groups = [group for group in groups if not done[group.start]]
     message = " ".join([str(error), *getattr(error, "__notes__", ())])
     suspects = [group for group in open_groups if str(group) in message] or open_groups
-    labels = [moments.source.label(block) for group in suspects for block in group.blocks]
+    labels = [moments.source.label(block) for group in suspects for block in group]
     named = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
     return (
         f"Partition(s) {named} could not be worked on: {type(error).__name__}: {error} "
@@ -357,5 +274,9 @@ def _rows_at_a_time(moments: StreamedMoments, plan: ResamplingPlan, tiles: range
         rule = f"at least {needed} bytes for {n_subsets} subsets and {blocks}"
         hint = "Or use smaller blocks, or fewer subsets at a time and more of them with `extend`."
         raise ValueError(must_be("memory_budget", rule, budget, hint))
-    # A power of two divides the rows of a tile, so that no piece lies in two of them.
-    return min(TILE_ROWS, 1 << (int(affordable).bit_length() - 1))
+    return _power_of_two(affordable)
+
+
+def _power_of_two(rows: int) -> int:
+    """Return the largest power of two up to `rows` that divides the rows of a tile: no piece lies in two."""
+    return min(TILE_ROWS, 1 << max(0, int(rows).bit_length() - 1))

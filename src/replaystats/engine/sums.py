@@ -119,13 +119,10 @@ def _sums(
     """Choose the route."""
     skip = start - tiles.start * TILE_SUBSETS
     if isinstance(moments, StreamedMoments):
-        sums, example = streamed_sums(moments, plan, tiles, executor), moments.example
-        return SubsetSums(*example.unstack(sums[skip:]), example.symmetric)
+        return SubsetSums.of(moments.example, streamed_sums(moments, plan, tiles, executor)[skip:])
     executor = SerialExecutor() if executor is None else executor
     if exact:
-        sums = exact_sums(moments, plan, tiles, executor)[skip:]
-        moments = moments if isinstance(moments, Moments) else moments.wrap(sums)
-        return SubsetSums(*moments.unstack(sums), moments.symmetric)
+        return SubsetSums.of(moments, exact_sums(moments, plan, tiles, executor)[skip:])
     if isinstance(moments, FactoredMoments):
         share = plan.subsample_size / plan.n_observations
         moments = written_out_for(moments, plan.n_resamples - start, share)
@@ -136,7 +133,7 @@ def _sums(
     else:
         by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
         sums = _joined(executor.map(lambda tile: by_rows(moments, plan, tile), tiles))
-    return SubsetSums(*moments.unstack(sums[skip:]), moments.symmetric)
+    return SubsetSums.of(moments, sums[skip:])
 
 
 def _joined(tiles: list[FloatArray]) -> FloatArray:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ from .._core.arrays import free_memory, is_accelerator, is_foreign, like, take_r
 from .._core.config import device_memory_budget, memory_budget
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_instance
-from .record import Moments
+from .record import InMemory, Moments, triangle
 
 # Cost: up to this many basis functions matrices are written out unless that costs noticeably more, in
 # nanoseconds.
@@ -38,64 +37,40 @@ _UNIT, _UNIT_SQUARE, _UNIT_FACTORED, _STEP, _STEP_FEATURE = 1000.0, 30.0, 700.0,
 _BLOCK_ROWS = 8192
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FactoredMoments:
+class FactoredMoments(InMemory):
     """Moments g_i = sum_j left_j right_j^T, f_i = sum_j left_j response_j, over the steps of observation i.
 
-    Attributes
+    Parameters
     ----------
     left, right : array of shape (N, q)
         One row per step; the same array twice makes g symmetric. All three may be arrays of PyTorch, CuPy or
         JAX, on their device.
     response : array of shape (N,) or (N, n_outputs)
+        What is regressed on `right`.
     offsets : ndarray of int, shape (n + 1,)
         Observation i owns the steps ``offsets[i]:offsets[i + 1]``.
-    held : array
-        One that says where they live: `left`.
-    n_observations, n_basis : int
-        n, the number of resampling units, and q.
-    n_outputs : int or None
-        None for a single one.
-    symmetric, one_step_each : bool
-        Whether every g_i is symmetric, and whether every observation is one step.
-    n_columns : int
-        Of [vec g_i | f_i], written down.
-    solved : dict
-        What `engine.linear` has found about them, which it need not find again.
+
+    Attributes
+    ----------
+    one_step_each : bool
+        Whether every observation is one step.
+
+    Examples
+    --------
+    >>> steps = np.array([[1.0], [2.0], [3.0]])
+    >>> moments = FactoredMoments(steps, steps, steps[:, 0], np.array([0, 2, 3]))
+    >>> moments, moments.total()
+    (FactoredMoments(n=2, q=1, 3 steps, symmetric), (array([[14.]]), array([14.])))
     """
 
-    left: FloatArray
-    right: FloatArray
-    response: FloatArray
-    offsets: IntArray
+    __slots__ = ("left", "offsets", "one_step_each", "response", "right")
 
-    held: FloatArray = field(init=False)
-    n_observations: int = field(init=False)
-    n_basis: int = field(init=False)
-    n_outputs: int | None = field(init=False)
-    symmetric: bool = field(init=False)
-    n_columns: int = field(init=False)
-    one_step_each: bool = field(init=False)
-    _total: tuple[FloatArray, FloatArray] | None = field(init=False, repr=False)
-    solved: dict[Any, Any] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        n, q = self.offsets.size - 1, int(self.left.shape[1])
-        n_outputs = self.response.shape[1] if self.response.ndim == 2 else None
-        symmetric = self.right is self.left
-        sizes: dict[str, Any] = {
-            "held": self.left,
-            "n_observations": n,
-            "n_basis": q,
-            "n_outputs": n_outputs,
-            "symmetric": symmetric,
-            "n_columns": (q * (q + 1) // 2 if symmetric else q * q) + q * (n_outputs or 1),
-            "one_step_each": len(self.left) == n,
-            "_total": None,
-            "solved": {},
-        }
-        for name, value in sizes.items():
-            object.__setattr__(self, name, value)
+    def __init__(self, left: Any, right: Any, response: Any, offsets: IntArray) -> None:
+        self.left, self.right, self.response, self.offsets = left, right, response, offsets
+        n = len(offsets) - 1
+        self.one_step_each = len(left) == n
+        n_outputs = response.shape[1] if response.ndim == 2 else None
+        self._size(left, n, int(left.shape[1]), n_outputs, right is left)
 
     def steps_of(self, observations: IntArray) -> IntArray:
         """Return the steps of `observations` (which may repeat), one after the other."""
@@ -111,13 +86,8 @@ class FactoredMoments:
         steps = self.steps_of(observations)
         return self.with_steps(steps, np.array([0, len(steps)])).total()
 
-    def total(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over all observations, on the host: A (q, q) and b (q,); formed once."""
-        if self._total is None:
-            sums = to_numpy(self.left.T @ self.right), to_numpy(self.left.T @ self.response)
-            object.__setattr__(self, "_total", sums)
-        assert self._total is not None
-        return self._total[0].copy(), self._total[1].copy()
+    def _sum(self) -> tuple[FloatArray, FloatArray]:
+        return to_numpy(self.left.T @ self.right), to_numpy(self.left.T @ self.response)
 
     def with_steps(self, steps: IntArray, offsets: IntArray) -> FactoredMoments:
         """Return moments of some `steps`, in that order, as the observations that `offsets` say."""
@@ -167,17 +137,12 @@ class FactoredMoments:
             first = last
         return self.wrap(rows)
 
-    def wrap(self, rows: FloatArray) -> Moments:
-        """Return rows, or sums of rows, that are stacked as [vec g_i | f_i]."""
-        return Moments.from_rows(rows, self.n_basis, self.n_outputs, symmetric=self.symmetric)
-
     def stacked_rows(self, first: int, last: int) -> FloatArray:
-        """Return [vec g_i | f_i] of observations `first` to `last`."""
+        """See the base class."""
         steps = slice(self.offsets[first], self.offsets[last])
         left, right, response = self.left[steps], self.right[steps], self.response[steps]
-        q, outputs = self.n_basis, self.n_outputs or 1
+        q, outputs, n_matrix = self.n_basis, self.n_outputs or 1, self.n_matrix_columns
         stacked = np.empty((len(left), self.n_columns))
-        n_matrix = self.n_columns - q * outputs
         if self.symmetric:
             upper, lower = np.triu_indices(q)
             np.multiply(left[:, upper], left[:, lower], out=stacked[:, :n_matrix])
@@ -194,7 +159,6 @@ class FactoredMoments:
         """Return [vec g_i | f_i] of all observations where they are: a product of stacks for each length."""
         xp, q = array_namespace(self.left), self.n_basis
         lengths = np.diff(self.offsets)
-        place = np.triu_indices(q)[0] * q + np.triu_indices(q)[1] if self.symmetric else None
         found, order = [], []
         for length in np.unique(lengths):
             alike = np.flatnonzero(lengths == length)
@@ -205,18 +169,14 @@ class FactoredMoments:
             across = xp.matrix_transpose(xp.reshape(part.left, shape))  # (units, q, T)
             matrix = xp.reshape(across @ xp.reshape(part.right, shape), (len(alike), q * q))
             vector = xp.reshape(across @ xp.reshape(part.response, shape), (len(alike), -1))
-            if place is not None:
-                matrix = xp.take(matrix, like(place, matrix), axis=1)
+            if self.symmetric:
+                matrix = xp.take(matrix, like(triangle(q), matrix), axis=1)
             found.append(xp.concat([matrix, vector], axis=1))
             order.append(alike)
         return found[0] if len(found) == 1 else take_rows(xp.concat(found), np.argsort(np.concatenate(order)))
 
-    def __len__(self) -> int:
-        return self.n_observations
-
-    def __repr__(self) -> str:
-        kind = ", symmetric" if self.symmetric else ""
-        return f"FactoredMoments(n={len(self)}, q={self.n_basis}, {len(self.left)} steps{kind})"
+    def _steps_in_words(self) -> str:
+        return f", {len(self.left)} steps"
 
 
 HeldMoments: TypeAlias = Moments | FactoredMoments

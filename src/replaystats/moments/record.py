@@ -6,7 +6,10 @@ times rows. Symmetric g keep their upper triangle only, which saves almost half 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +17,118 @@ from array_api_compat import array_namespace, device
 
 from .._core.arrays import LIBRARIES, check_finite, is_foreign, like, takes_arrays_of, to_numpy
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, FloatArray
+from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_bool, check_rows_magnitude
 
 
+class InMemory(ABC):
+    """What moments in memory share: sizes, their sum, and how rows [vec g_i | f_i] are stacked.
+
+    Attributes
+    ----------
+    held : array
+        One that says where they live.
+    n_observations, n_basis : int
+        n, the number of resampling units, and q.
+    n_outputs : int or None
+        None for a single one.
+    symmetric : bool
+        Whether every g_i is symmetric: then its upper triangle is stacked.
+    n_columns, n_matrix_columns : int
+        Of [vec g_i | f_i], and of vec g_i alone.
+    solved : dict
+        What `engine.linear` has found about them, which it need not find again.
+    """
+
+    __slots__ = (
+        "_total",
+        "held",
+        "n_basis",
+        "n_columns",
+        "n_matrix_columns",
+        "n_observations",
+        "n_outputs",
+        "solved",
+        "symmetric",
+    )
+
+    def _size(self, held: Any, n: int, q: int, n_outputs: int | None, symmetric: bool) -> None:
+        self.held, self.n_observations, self.n_basis = held, n, q
+        self.n_outputs, self.symmetric = n_outputs, symmetric
+        self.n_matrix_columns = q * (q + 1) // 2 if symmetric else q * q
+        self.n_columns = self.n_matrix_columns + q * (n_outputs or 1)
+        self._total: tuple[FloatArray, FloatArray] | None = None
+        self.solved: dict[Any, Any] = {}
+
+    @abstractmethod
+    def _sum(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sums over all observations, on the host."""
+
+    @abstractmethod
+    def stacked_rows(self, first: int, last: int) -> FloatArray:
+        """Return [vec g_i | f_i] of observations `first` to `last`."""
+
+    def pieces(self, blocks: range, step: int) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the first observation and the stacked rows of every piece of `step`; all are one block."""
+        for first in range(0, self.n_observations, step):
+            yield first, self.stacked_rows(first, min(first + step, self.n_observations))
+
+    def total(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sums over all observations, on the host: A (q, q) and b (q,).
+
+        The plug-in, the linear part of subsets and an interval ask for them; the pass over the rows is one.
+        """
+        if self._total is None:
+            self._total = self._sum()
+        return self._total[0].copy(), self._total[1].copy()
+
+    def unstack(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Split rows (or sums of rows), shape (m, columns), into matrices (m, q, q) and vectors (m, q)."""
+        m, q = rows.shape[0], self.n_basis
+        xp = array_namespace(rows)
+        matrix, vector = rows[:, : self.n_matrix_columns], rows[:, self.n_matrix_columns :]
+        if self.n_outputs is not None:
+            vector = xp.reshape(vector, (m, q, self.n_outputs))
+        if self.symmetric:
+            matrix = xp.take(matrix, xp.asarray(_mirrored(q), device=device(rows)), axis=1)
+        return xp.reshape(matrix, (m, q, q)), vector
+
+    def wrap(self, rows: FloatArray) -> Moments:
+        """Return rows, or sums of rows, that are stacked as [vec g_i | f_i]."""
+        return Moments.from_rows(rows, self.n_basis, self.n_outputs, symmetric=self.symmetric)
+
+    def __len__(self) -> int:
+        return self.n_observations
+
+    def __repr__(self) -> str:
+        outputs = "" if self.n_outputs is None else f", {self.n_outputs} outputs"
+        kind = ", symmetric" if self.symmetric else ""
+        return (
+            f"{type(self).__name__}(n={len(self)}, q={self.n_basis}{self._steps_in_words()}{kind}{outputs})"
+        )
+
+    def _steps_in_words(self) -> str:
+        return ""
+
+
+@lru_cache(maxsize=16)
+def triangle(q: int) -> IntArray:
+    """Return the places of the upper triangle in vec g, row after row."""
+    upper, lower = np.triu_indices(q)
+    return upper * q + lower
+
+
+@lru_cache(maxsize=16)
+def _mirrored(q: int) -> IntArray:
+    """Return where each entry of vec g stands in the upper triangle, shape (q^2,)."""
+    place = np.empty((q, q), dtype=np.intp)
+    upper, lower = np.triu_indices(q)
+    place[upper, lower] = place[lower, upper] = np.arange(upper.size)
+    return place.ravel()
+
+
 @takes_arrays_of(*LIBRARIES, where="rows stay on their device")
-class Moments:
+class Moments(InMemory):
     """Per-observation moments g_i and f_i of a ratio estimator theta = E[g]^-1 E[f].
 
     Parameters
@@ -44,27 +153,9 @@ class Moments:
     array([1.9929])
     """
 
-    __slots__ = (
-        "_total",
-        "held",
-        "n_basis",
-        "n_columns",
-        "n_matrix_columns",
-        "n_observations",
-        "n_outputs",
-        "rows",
-        "solved",
-        "symmetric",
-    )
+    __slots__ = ("rows",)
 
-    rows: FloatArray  # (n, number of stored columns)
-    n_basis: int
-    n_outputs: int | None
-    symmetric: bool
-    held: FloatArray  # an array that says where they live: the rows
-    n_observations: int  # the resampling units
-    n_columns: int
-    n_matrix_columns: int  # those that belong to g
+    rows: FloatArray  # (n, number of stacked columns)
 
     def __init__(self, g: ArrayLike, f: ArrayLike, *, symmetric: bool | None = None) -> None:
         matrices, vectors = _checked(g, f)
@@ -77,24 +168,16 @@ class Moments:
         symmetric = mirrored if symmetric is None else symmetric
         kept = xp.reshape(matrices, (n, q * q))
         if symmetric:
-            upper, lower = np.triu_indices(q)
-            kept = xp.take(kept, xp.asarray(upper * q + lower, device=device(matrices)), axis=1)
-        rows = xp.concat([kept, xp.reshape(vectors, (n, -1))], axis=1)
-        self._store(rows, q, vectors.shape[2] if vectors.ndim == 3 else None, symmetric)
-
-    def _store(self, rows: FloatArray, n_basis: int, n_outputs: int | None, symmetric: bool) -> None:
-        self.rows, self.n_basis, self.n_outputs, self.symmetric = rows, n_basis, n_outputs, symmetric
-        self.held = rows
-        self.n_observations, self.n_columns = int(rows.shape[0]), int(rows.shape[1])
-        self.n_matrix_columns = n_basis * (n_basis + 1) // 2 if symmetric else n_basis * n_basis
-        self._total: tuple[FloatArray, FloatArray] | None = None
-        self.solved: dict[Any, Any] = {}  # what `engine.linear` has found about them
+            kept = xp.take(kept, xp.asarray(triangle(q), device=device(matrices)), axis=1)
+        self.rows = xp.concat([kept, xp.reshape(vectors, (n, -1))], axis=1)
+        self._size(self.rows, n, q, vectors.shape[2] if vectors.ndim == 3 else None, symmetric)
 
     @classmethod
     def from_rows(cls, rows: FloatArray, n_basis: int, n_outputs: int | None, *, symmetric: bool) -> Self:
         """Wrap rows that are stacked already; nothing is copied or checked."""
         self = cls.__new__(cls)
-        self._store(rows, n_basis, n_outputs, symmetric)
+        self.rows = rows
+        self._size(rows, int(rows.shape[0]), n_basis, n_outputs, symmetric)
         return self
 
     @property
@@ -107,30 +190,10 @@ class Moments:
         """The vectors, shape (n, q) or (n, q, n_outputs)."""
         return self.unstack(self.rows)[1]
 
-    def unstack(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Split rows (or sums of rows), shape (m, columns), into matrices (m, q, q) and vectors (m, q)."""
-        m, q = rows.shape[0], self.n_basis
-        xp = array_namespace(rows)
-        matrix, vector = rows[:, : self.n_matrix_columns], rows[:, self.n_matrix_columns :]
-        if self.n_outputs is not None:
-            vector = xp.reshape(vector, (m, q, self.n_outputs))
-        if self.symmetric:
-            place = np.empty((q, q), dtype=np.intp)  # where each entry of g stands in the upper triangle
-            upper, lower = np.triu_indices(q)
-            place[upper, lower] = place[lower, upper] = np.arange(upper.size)
-            matrix = xp.take(matrix, xp.asarray(place.ravel(), device=device(rows)), axis=1)
-        return xp.reshape(matrix, (m, q, q)), vector
-
-    def total(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over all observations, on the host: A (q, q) and b (q,).
-
-        The plug-in, the linear part of subsets and an interval ask for them; the pass over the rows is one.
-        """
-        if self._total is None:
-            sums = to_numpy(array_namespace(self.rows).sum(self.rows, axis=0)).astype(np.float64)
-            A, b = self.unstack(sums[None])
-            self._total = A[0], b[0]
-        return self._total[0].copy(), self._total[1].copy()
+    def _sum(self) -> tuple[FloatArray, FloatArray]:
+        sums = to_numpy(array_namespace(self.rows).sum(self.rows, axis=0)).astype(np.float64)
+        A, b = self.unstack(sums[None])
+        return A[0], b[0]
 
     def residuals(self, theta: FloatArray) -> FloatArray:
         """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs)."""
@@ -138,24 +201,13 @@ class Moments:
         residuals: FloatArray = f - g @ like(theta, f)
         return residuals
 
-    def scaled(self, weights: FloatArray) -> Self:
+    def scaled(self, weights: FloatArray) -> Moments:
         """Return the moments with g_i and f_i multiplied by ``weights[i]``."""
         return self.wrap(self.rows * like(weights, self.rows)[:, None])
 
     def stacked_rows(self, first: int, last: int) -> FloatArray:
-        """Return [vec g_i | f_i] of observations `first` to `last`."""
+        """See the base class."""
         return self.rows[first:last]
-
-    def wrap(self, rows: FloatArray) -> Self:
-        """Return rows, or sums of rows, that are stacked as these are."""
-        return self.from_rows(rows, self.n_basis, self.n_outputs, symmetric=self.symmetric)
-
-    def __len__(self) -> int:
-        return self.n_observations
-
-    def __repr__(self) -> str:
-        outputs = "" if self.n_outputs is None else f", {self.n_outputs} outputs"
-        return f"Moments(n={len(self)}, q={self.n_basis}{', symmetric' if self.symmetric else ''}{outputs})"
 
 
 def _checked(g: Any, f: Any) -> tuple[Any, Any]:
@@ -184,6 +236,11 @@ class SubsetSums:
     A: FloatArray
     b: FloatArray
     symmetric: bool
+
+    @classmethod
+    def of(cls, moments: InMemory, rows: FloatArray) -> Self:
+        """Take sums of stacked rows apart, one row for each subset."""
+        return cls(*moments.unstack(rows), moments.symmetric)
 
     def join(self, more: SubsetSums) -> SubsetSums:
         """Return these sums followed by `more`."""

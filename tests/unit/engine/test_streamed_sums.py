@@ -83,6 +83,15 @@ class TestSameBits:
         np.testing.assert_array_equal(found.sums.A, expected.sums.A)
         np.testing.assert_array_equal(found.theta, expected.theta)
 
+    @pytest.mark.parametrize("statistic", ["U", "V"])
+    def test_plans_by_counters_have_one_block_of_rows(self, data, in_memory, statistic):
+        drawn = rs.make_plan(N, statistic=statistic, n_resamples=20, sampler="counter", random_state=4)
+        counted = rs.replicate(in_memory, drawn)
+        found = rs.replicate(streamed(ArrayBlocks(data, block_rows=16384)), drawn)
+        np.testing.assert_allclose(found.theta, counted.theta, rtol=1e-9, atol=1e-12)
+        low, high = rs.average(found).confidence_interval(BASIS([[0.0]]))
+        np.testing.assert_allclose((low, high), rs.average(counted).confidence_interval(BASIS([[0.0]])))
+
     @pytest.mark.parametrize(("n_jobs", "budget"), [(2, 2**26), (4, 2**28)])
     def test_parquet_row_groups(self, parquet_files, plan, expected, n_jobs, budget):
         moments = streamed(ParquetBlocks(parquet_files, columns=COLUMNS))
