@@ -23,8 +23,8 @@ from ..kernel.features import Landmarks
 from ..kernel.kernels import PRECOMPUTED, Kernel
 from ..plans import ResamplingPlan, make_plan
 from .ensembles import resolve_subsets
-from .kernel_folds import Fit, cross_fit, kept_for_folds, needs_folds
-from .kernel_full import LEARNT, MEAN_ONLY, FullFit, KernelParameters, KernelSettings, resolve_whole_fit
+from .kernel_folds import Fit, candidates, cross_fit, few_kept, kept_for_folds, needs_folds
+from .kernel_full import LEARNT, MEAN_ONLY, ONE, FullFit, KernelParameters, KernelSettings, resolve_whole_fit
 from .kernel_methods import (
     DeviceChoice,
     Features,
@@ -75,10 +75,16 @@ def resolve_kernel_ridge(
         hint = "Subsets of rows would split groups; ReplayRegressor draws subsets of whole groups."
         rule = '"auto", "features" or "local" with groups, and no plan or size of subsets'
         raise ValueError(must_be("method", rule, '"subsets"', hint))
-    seed, kept = draw_seed(rng), kept_for_folds(parameters, first.kernel, first.standardize, len(y))
+    seed, kept = draw_seed(rng), dict[str, dict[str, Any]]()
+    if few_kept(len(y)):
+        kept[LEARNT] = kept_for_folds(parameters, first.kernel, first.standardize)
+        if ONE in candidates(parameters) and first.method != "subsets":
+            one = resolve_whole_fit(parameters, X, y, sample_weight, rng=rng, device=device, widths=ONE)
+            kept[ONE] = kept_for_folds(parameters, one.problem.kernel, one.standardize)
+            kept[ONE] |= {"gamma": one.problem.kernel.gamma, "alpha": one.problem.alpha}
 
     def fit(own: KernelParameters, rows: IntArray, widths: str) -> Fit:
-        own = replace(own, **kept) if widths == LEARNT else own
+        own = replace(own, **kept.get(widths, {}))
         part = X[np.ix_(rows, rows)] if own.kernel == PRECOMPUTED else X[rows]
         weight = None if sample_weight is None else sample_weight[rows]
         drawn = _plan_of_part(first, len(rows), stream(seed, 1))

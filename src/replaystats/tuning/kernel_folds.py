@@ -2,8 +2,10 @@
 
 Leave-one-out solves again without a row, with widths and penalty that were learnt with it. Each of d learnt
 parameters lowers the mean squared error by about 2 / n of it, which is added again, up to d = .03 n. With
-more, and with groups of rows, whole fits are made on the other folds. They also choose between one width per
-column, one width, and the mean of y.
+more, and with groups of rows, whole fits are made on the other folds: up to 2000 rows exact ones, where
+features only come near to these. They also choose between one width per column, one width, and the mean of y.
+Two parameters that are learnt on all rows are few from 67 rows on: kernel and units of the first candidate,
+width and penalty of the second.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 from .._core.arrays import to_numpy
 from .._core.choice import AUTO, is_auto
 from .._core.random import stream
-from .._core.thresholds import FEW_ROWS, FOLDS, FOLDS_OF_FEW, LEARNT_SHARE
+from .._core.thresholds import COMPARED_ROWS, FEW_ROWS, FOLDS, FOLDS_OF_FEW, LEARNT_SHARE
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..estimate import Estimate
@@ -110,16 +112,15 @@ def needs_folds(parameters: KernelParameters, n: int, n_columns: int) -> bool:
     return n > 2 and n_learnt(parameters, n_columns) > LEARNT_SHARE * n
 
 
-def kept_for_folds(
-    parameters: KernelParameters, kernel: Kernel, standardize: str | None, n: int
-) -> dict[str, Any]:
-    """Return what fits on the folds need not choose again: kernel and units, where n is 67 or more.
+def few_kept(n: int) -> bool:
+    """Whether two parameters, which fits on folds do not learn anew, are few for n rows: 67 or more."""
+    return LEARNT_SHARE * n >= 2
 
-    They are two of the parameters d that leave-one-out allows to be learnt with the row, up to .03 n.
-    """
+
+def kept_for_folds(parameters: KernelParameters, kernel: Kernel, standardize: str | None) -> dict[str, Any]:
+    """Return kernel and units, where they are to be chosen: fits on folds keep those of all rows."""
     own = {"kernel": kernel.name, "standardize": standardize}
-    few = len(own) <= LEARNT_SHARE * n
-    return {name: value for name, value in own.items() if few and is_auto(getattr(parameters, name))}
+    return {name: value for name, value in own.items() if is_auto(getattr(parameters, name))}
 
 
 def candidates(parameters: KernelParameters) -> tuple[str, ...]:
@@ -236,8 +237,9 @@ def _choice(errors: FloatArray, groups: IntArray | None, constant: bool) -> int:
 
 def _of_part(parameters: KernelParameters, method: str, rows: IntArray, widths: str) -> KernelParameters:
     """Return the parameters of a fit on some rows: with the method of all, and sizes that exist."""
-    if widths == CONSTANT and method == "features" and is_auto(parameters.method):
-        method = "local"  # the mean of y takes no landmarks
+    exact = widths == CONSTANT or len(rows) <= COMPARED_ROWS
+    if method == "features" and is_auto(parameters.method) and exact:
+        method = "local"  # an exact fit is what features come near to; the mean of y takes no landmarks
     drawn = replace(parameters.resampling, on_failure="drop")
     if method == "features":
         drawn = replace(drawn, statistic="U", size="auto", n_resamples=20)
