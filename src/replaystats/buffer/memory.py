@@ -37,6 +37,7 @@ from .rows import (
     as_tensors,
     check_continues,
     gather_episodes,
+    summed_rewards,
 )
 from .saving import DRAW, END, PRIORITIES, ROWS, SavedBuffer, begin, begin_journal, log
 from .values import LastLayer, MomentView, ValueMonitor
@@ -328,10 +329,10 @@ class ReplayBuffer(SavedBuffer):
             slots, probability = self._draw(size)
             log(self, DRAW, {"size": size})
             fields = rings.arrays
-            rewards, discounts, last = self._returns(rings, slots)
+            rewards, discounts, last = summed_rewards(rings, slots, self.n_step, self.discount)
             end = fields["end"].take(last)
             terminated = end == TERMINATED
-            discounts = discounts * ~terminated
+            discounts *= ~terminated
             weights = np.ones(size)
             if probability is not None:
                 weights = (probability * len(self)) ** -power
@@ -362,21 +363,6 @@ class ReplayBuffer(SavedBuffer):
         number = self._rng.integers(0, held[-1], size)
         ring = np.searchsorted(held, number, side="right")
         return number - (held - rings.size)[ring] + rings.first[ring], None
-
-    def _returns(self, rings: Rings, slots: IntArray) -> tuple[FloatArray, FloatArray | float, IntArray]:
-        """Return sums of up to n rewards, the discount after them, and the slot of the last."""
-        rewards = rings.arrays["reward"]
-        if self.n_step == 1:
-            return rewards.take(slots), self.discount, slots
-        ring = slots // rings.capacity[0]
-        last, length = rings.follow(slots, self.n_step, ring)
-        total, slot = rewards.take(slots), slots
-        for step in range(1, self.n_step):
-            slot = slot + 1
-            slot = np.where(slot == rings.first[ring] + rings.capacity[0], rings.first[ring], slot)
-            slot = np.where(step < length, slot, last)
-            total = total + np.where(step < length, self.discount**step * rewards.take(slot), 0.0)
-        return total, self.discount ** length.astype(np.float64), last
 
     def update_priorities(self, indices: ArrayLike, priorities: ArrayLike) -> None:
         """Change the priorities of rows, for example to their absolute temporal-difference errors.

@@ -1,4 +1,4 @@
-"""Prioritised sampling: trees of sums, proportional and rank-based priorities."""
+"""Prioritised sampling: a tree of sums, proportional and rank-based priorities."""
 
 from __future__ import annotations
 
@@ -16,69 +16,60 @@ BRANCHES = 16  # Batch: few NumPy calls per draw, and blocks of two cache lines
 CUMULATE = np.triu(np.ones((BRANCHES, BRANCHES)))
 
 
-class SumTrees:
-    """One tree per run whose nodes hold the sum of their 16 children; leaves start at 0.
+class SumTree:
+    """A tree whose nodes hold the sum of their 16 children; leaves start at 0.
 
-    All trees have the depth of the largest, so that one pass over the levels serves every run; the upper
-    levels of a small tree are chains of single nodes. Drawing and changing a leaf cost O(log n).
+    Drawing and changing a leaf cost O(log n).
 
     Parameters
     ----------
-    n_leaves : ndarray of int, shape (n_runs,)
+    n_leaves : int
 
     Examples
     --------
-    >>> trees = SumTrees(np.array([3]))
-    >>> trees.assign(np.array([[0, 1, 2]]), np.array([[1.0, 0.0, 3.0]]))
-    >>> trees.find(np.array([[0.5, 1.0, 3.9]])), trees.total
-    (array([[0, 2, 2]]), array([4.]))
+    >>> tree = SumTree(3)
+    >>> tree.assign(np.array([0, 1, 2]), np.array([1.0, 0.0, 3.0]))
+    >>> tree.find(np.array([0.5, 1.0, 3.9])), tree.total
+    (array([0, 2, 2]), 4.0)
     """
 
-    def __init__(self, n_leaves: IntArray) -> None:
+    def __init__(self, n_leaves: int) -> None:
         self._levels: list[FloatArray] = []  # leaves first; each of shape (blocks, 16)
-        self._first_block: list[IntArray] = []
-        size = np.asarray(n_leaves, dtype=np.intp)
-        while True:
-            blocks = -(-size // BRANCHES)
-            self._levels.append(np.zeros((int(blocks.sum()), BRANCHES)))
-            self._first_block.append((np.cumsum(blocks) - blocks)[:, None])
-            if blocks.max() == 1:
-                break
-            size = blocks
+        while not self._levels or n_leaves > 1:
+            n_leaves = -(-n_leaves // BRANCHES)
+            self._levels.append(np.zeros((n_leaves, BRANCHES)))
 
     @property
-    def total(self) -> FloatArray:
-        """Sum of the leaves of each run, of shape (n_runs,)."""
-        total: FloatArray = self._levels[-1][self._first_block[-1][:, 0]].sum(axis=1)
-        return total
+    def total(self) -> float:
+        """Sum of the leaves."""
+        return float(self._levels[-1].sum())
 
     def leaves(self, leaf: IntArray) -> FloatArray:
-        """Return the priorities of the leaves `leaf` (n_runs, m), counted within each run."""
-        return self._levels[0].take(self._first_block[0] * BRANCHES + leaf)
+        """Return the priorities of the leaves `leaf` (m,)."""
+        return self._levels[0].take(leaf)
 
     def assign(self, leaf: IntArray, priority: FloatArray) -> None:
-        """Set the leaves `leaf` (n_runs, m) and the sums above them; a leaf named twice takes the later."""
+        """Set the leaves `leaf` (m,) and the sums above them; a leaf named twice takes the later."""
         node, value = leaf, priority
-        for blocks, first in zip(self._levels, self._first_block, strict=True):
-            parent = node // BRANCHES
-            rows = parent + first
-            blocks.reshape(-1)[first * BRANCHES + node] = value
+        for blocks in self._levels:
+            blocks.reshape(-1)[node] = value
             # Sums are taken afresh: adding differences would drift, and count a repeated leaf twice.
-            node, value = parent, np.einsum("...j->...", blocks.take(rows, axis=0))
+            node = node // BRANCHES
+            value = np.einsum("ij->i", blocks.take(node, axis=0))
 
     def find(self, mass: FloatArray) -> IntArray:
-        """Return the leaf in which the cumulated priority passes `mass`, both of shape (n_runs, m).
+        """Return the leaf in which the cumulated priority passes `mass`, both of shape (m,).
 
         `mass` lies between 0 and `total`; no leaf of priority 0 is ever found.
         """
-        node = np.zeros(mass.shape, dtype=np.intp)
-        row = np.arange(mass.size).reshape(mass.shape) * (BRANCHES + 1)
+        node = np.zeros(mass.size, dtype=np.intp)
+        row = np.arange(mass.size) * (BRANCHES + 1)
         sums = np.zeros((mass.size, BRANCHES + 1))  # a leading 0: what lies before the first branch
-        for blocks, first in zip(reversed(self._levels), reversed(self._first_block), strict=True):
-            np.matmul(blocks.take((node + first).ravel(), axis=0), CUMULATE, out=sums[:, 1:])
+        for blocks in reversed(self._levels):
+            np.matmul(blocks.take(node, axis=0), CUMULATE, out=sums[:, 1:])
             # Rounding may carry the mass past the block, onto empty leaves.
-            mass = np.minimum(mass, np.nextafter(sums[:, -1], 0.0).reshape(mass.shape))
-            branch = (sums[:, 1:] <= mass.reshape(-1, 1)).argmin(axis=1).reshape(mass.shape)
+            mass = np.minimum(mass, np.nextafter(sums[:, -1], 0.0))
+            branch = (sums[:, 1:] <= mass[:, None]).argmin(axis=1)
             mass = mass - sums.take(row + branch)
             node = node * BRANCHES + branch
         return node
@@ -109,29 +100,31 @@ class Proportional:
     """
 
     def __init__(self, capacity: int, exponent: float) -> None:
-        self._tree = SumTrees(np.array([capacity]))
+        self._tree = SumTree(capacity)
         self._exponent = exponent
         self._largest = 1.0
 
     def add(self, slots: IntArray) -> None:
         """Give new rows the largest priority so far."""
-        leaf = np.full((1, slots.size), self._largest**self._exponent)
-        self._tree.assign(slots.reshape(1, -1), leaf)
+        self._assign(slots, np.full(slots.size, self._largest))
 
     def update(self, slots: IntArray, priorities: FloatArray) -> None:
         """Change the priorities of the rows at `slots`; of a slot named twice the later counts."""
         self._largest = max(self._largest, float(priorities.max()))
-        self._tree.assign(slots[None], priorities[None] ** self._exponent)
+        self._assign(slots, priorities)
+
+    def _assign(self, slots: IntArray, priorities: FloatArray) -> None:
+        self._tree.assign(slots, priorities**self._exponent)
 
     def draw(self, uniforms: FloatArray) -> tuple[IntArray, FloatArray]:
         """Turn uniforms (m,) into slots and the probabilities with which they are drawn."""
-        total = self._tree.total[0]
-        slots = self._tree.find((uniforms * total)[None])
-        return slots[0], self._tree.leaves(slots)[0] / total
+        total = self._tree.total
+        slots = self._tree.find(uniforms * total)
+        return slots, self._tree.leaves(slots) / total
 
     def arrays(self, slots: IntArray) -> dict[str, np.ndarray]:
         """Return what `restore` takes: the leaves of the slots in use, and the largest priority."""
-        return {"leaves": self._tree.leaves(slots[None])[0], "largest": np.array(self._largest)}
+        return {"leaves": self._tree.leaves(slots), "largest": np.array(self._largest)}
 
     def restore(self, arrays: Mapping[str, np.ndarray], slots: IntArray) -> None:
         """Go on from `arrays`."""
@@ -140,7 +133,7 @@ class Proportional:
         check_length(len(leaves), len(slots), "leaves", "slots")
         if not self._largest > 0.0 or (leaves.size and leaves.min() <= 0.0):
             raise ValueError(must_be("leaves", "positive", leaves.min(initial=self._largest)))
-        self._tree.assign(slots[None], leaves[None])
+        self._tree.assign(slots, leaves)
 
 
 class RankBased(Proportional):
@@ -174,16 +167,7 @@ class RankBased(Proportional):
         self._sorted: FloatArray = np.empty(0)  # priorities when they were last sorted, ascending
         self._changes = 0
 
-    def add(self, slots: IntArray) -> None:
-        """Give new rows the largest priority so far."""
-        self._change(slots.ravel(), np.full(slots.size, self._largest))
-
-    def update(self, slots: IntArray, priorities: FloatArray) -> None:
-        """Change the priorities of the rows at `slots`; of a slot named twice the later counts."""
-        self._largest = max(self._largest, float(priorities.max()))
-        self._change(slots, priorities)
-
-    def _change(self, slots: IntArray, priorities: FloatArray) -> None:
+    def _assign(self, slots: IntArray, priorities: FloatArray) -> None:
         self._priority[slots] = priorities
         self._changes += slots.size
         if self._changes >= self._sorted.size:
@@ -192,8 +176,7 @@ class RankBased(Proportional):
             slots, priorities = held, self._priority[held]
         # Rank 1 has no larger priority; equal ones share the best rank among them.
         larger = self._sorted.size - np.searchsorted(self._sorted, priorities, side="right")
-        leaf = np.asarray((1.0 + larger) ** -self._exponent, dtype=np.float64)
-        self._tree.assign(slots[None], leaf[None])
+        super()._assign(slots, np.asarray(1.0 / (1.0 + larger), dtype=np.float64))
 
     def arrays(self, slots: IntArray) -> dict[str, np.ndarray]:
         """Return what `restore` takes."""

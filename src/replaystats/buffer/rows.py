@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,34 +90,33 @@ class Rings:
         slots: IntArray = self.first[ring] + (stored - size + np.arange(size)) % self.capacity[ring]
         return slots
 
-    def follow(self, slots: IntArray, n_steps: int, ring: IntArray) -> tuple[IntArray, IntArray]:
-        """Go up to `n_steps` rows along the episode, beginning with those in `slots`.
+    def episodes(self, ring: int, since: int = 0, *, running: bool = False) -> IntArray:
+        """Return where the episodes of one ring are: each goes from an entry to before the next.
+
+        The entries count all rows that the ring has ever taken; row r is in slot ``first + r % capacity``.
+        With `running`, an episode that goes on ends with the newest row.
 
         Parameters
         ----------
-        slots : ndarray of int
-        n_steps : int
-        ring : ndarray of int
-            The ring of each slot; its shape broadcasts to that of `slots`.
+        ring : int
+        since : int
+            A row with which an episode is known to begin. If it has been overwritten, the oldest row may be
+            in the middle of an episode: this one is left out.
+        running : bool
 
         Returns
         -------
-        last : ndarray of int, of the shape of `slots`
-            Slot of the last row: the n-th, or an earlier one where the episode or the ring ends.
-        length : ndarray of int, of the shape of `slots`
-            Number of rows from the first to the last, 1 to `n_steps`.
+        ndarray of int
+            At least 2 entries, or none where there is no whole episode; always the last end, if there is one.
         """
-        last, length = slots, np.ones(slots.shape, dtype=np.intp)
-        first, end = self.first[ring], (self.first + self.capacity)[ring]
-        newest = self.newest[ring]
-        ended = self.arrays["end"]
-        for _ in range(n_steps - 1):
-            onward = (last != newest) & (ended.take(last) == 0)
-            after = last + 1
-            after = np.where(after == end, first, after)
-            last = np.where(onward, after, last)
-            length += onward
-        return last, length
+        stored = int(self.stored[ring])
+        oldest = stored - int(self.size[ring])
+        ends = oldest + 1 + np.flatnonzero(self.arrays["end"][self.in_time(ring)])
+        if running:
+            ends = np.union1d(ends, [stored])
+        begin = max(oldest, since)
+        bounds: IntArray = np.concatenate([[begin], ends[ends > begin]])
+        return bounds[1:] if oldest > since else bounds
 
     def keep(self, rings: BoolArray) -> None:
         """Forget the rings that are not marked."""
@@ -257,25 +257,20 @@ def gather_episodes(
     columns : callable
         Turns a block of observations (N, ...) into states (N, d).
     """
-    order, begins = [], []
-    for ring in range(rings.capacity.size):
-        slots = rings.in_time(ring)
-        ended = np.flatnonzero(rings.arrays["end"][slots] != RUNNING)
-        # What a full ring begins with may be the rest of an episode whose start has been overwritten.
-        whole = rings.stored[ring] <= rings.capacity[ring]
-        first = 0 if whole else (ended[0] + 1 if ended.size else len(slots))
-        last = len(slots) if running else (ended[-1] + 1 if ended.size else 0)
-        if first < last:
-            start = np.concatenate([[first], ended[(ended >= first) & (ended < last - 1)] + 1])
-            begins.append(np.isin(np.arange(first, last), start))
-            order.append(slots[first:last])
-    if not order:
+    bounds = [rings.episodes(ring, running=running) for ring in range(rings.capacity.size)]
+    lengths = np.concatenate([np.diff(rows) for rows in bounds])
+    if not lengths.size:
         hint = "None has both its start and its end in the buffer yet."
         raise ValueError(must_be("buffer", "one with a whole episode", "none", hint))
-    slots, begin = np.concatenate(order), np.concatenate(begins)
-    starts = np.flatnonzero(begin)
-    lasts = slots[np.append(starts[1:], len(slots)) - 1]
-    offsets = np.append(starts, len(slots)) + np.arange(len(starts) + 1)
+    slots = np.concatenate(
+        [
+            first + np.arange(rows[0], rows[-1]) % capacity
+            for rows, first, capacity in zip(bounds, rings.first, rings.capacity, strict=True)
+            if rows.size
+        ]
+    )
+    lasts = slots[np.cumsum(lengths) - 1]
+    offsets = np.concatenate([[0], np.cumsum(lengths + 1)])
     fields = rings.arrays
     final = columns(fields["next_state"][lasts])
     check_memory(
@@ -283,7 +278,7 @@ def gather_episodes(
     )
     states = np.empty((offsets[-1], final.shape[1]))
     states[offsets[1:] - 1] = final
-    place = np.arange(len(slots)) + np.cumsum(begin) - 1
+    place = np.arange(len(slots)) + np.repeat(np.arange(len(lengths)), lengths)
     for first in range(0, len(slots), BLOCK_ROWS):
         block = slice(first, first + BLOCK_ROWS)
         states[place[block]] = columns(fields["state"][slots[block]])
@@ -308,26 +303,44 @@ def finished_returns(
     Their returns, the slots of their first rows, their rings, and whether rows were overwritten before they
     were read. `taken` is moved behind them.
     """
+    lost = bool((taken < rings.stored - rings.size).any())
     found: list[tuple[int, int, int, float]] = []
-    lost = False
-    for ring in range(rings.capacity.size):
-        slots = rings.in_time(ring)
-        oldest = int(rings.stored[ring]) - len(slots)
-        ends = (
-            oldest + 1 + np.flatnonzero(rings.arrays["end"][slots] != RUNNING)
-        )  # first rows behind episodes
-        begin = int(taken[ring])
-        if begin < oldest:
-            lost = True
-            begin = int(ends[0]) if ends.size else begin  # what is left of the first episode does not count
-        for end in ends[ends > begin].tolist():
-            rewards = rings.arrays["reward"][slots[begin - oldest : end - oldest]]
-            total = float(rewards @ discount ** np.arange(len(rewards)))
-            found.append((end, ring, int(slots[begin - oldest]), total))
-            begin = end
-        taken[ring] = max(begin, taken[ring])
-    _, ring_of, first, returns = zip(*sorted(found), strict=True) if found else ((), (), (), ())
-    return np.array(returns, dtype=float), np.array(first, dtype=int), np.array(ring_of, dtype=int), lost
+    for ring, (first, capacity) in enumerate(zip(rings.first, rings.capacity, strict=True)):
+        rows = rings.episodes(ring, int(taken[ring]))
+        for begin, end in pairwise(rows.tolist()):
+            rewards = rings.arrays["reward"][first + np.arange(begin, end) % capacity]
+            total = float(rewards @ discount ** np.arange(end - begin))
+            found.append((end, ring, int(first + begin % capacity), total))
+        taken[ring] = max(taken[ring], *rows[-1:])
+    _, ring_of, slots, returns = zip(*sorted(found), strict=True) if found else ((), (), (), ())
+    return np.array(returns, dtype=float), np.array(slots, dtype=int), np.array(ring_of, dtype=int), lost
+
+
+def summed_rewards(
+    rings: Rings, slots: IntArray, n_steps: int, discount: float
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Sum up to `n_steps` rewards along the episode of each slot, to its end or to the newest row.
+
+    Returns
+    -------
+    total : ndarray of shape (m,)
+    factor : ndarray of shape (m,)
+        The discount after them.
+    last : ndarray of int, shape (m,)
+        Slot of the last row.
+    """
+    rewards, ends = rings.arrays["reward"], rings.arrays["end"]
+    total, factor, last = rewards.take(slots), np.full(slots.shape, discount), slots
+    if n_steps == 1:
+        return total, factor, last
+    ring = np.searchsorted(rings.first, slots, side="right") - 1
+    first, capacity, newest = rings.first[ring], rings.capacity[ring], rings.newest[ring]
+    for _ in range(n_steps - 1):
+        onward = (last != newest) & (ends.take(last) == RUNNING)
+        last = np.where(onward, first + (last + 1 - first) % capacity, last)
+        total = total + np.where(onward, factor * rewards.take(last), 0.0)
+        factor = np.where(onward, factor * discount, factor)
+    return total, factor, last
 
 
 class Batch(NamedTuple):

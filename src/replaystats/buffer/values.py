@@ -91,17 +91,11 @@ class MomentView:
 
     def _changed(self) -> list[int]:
         """Return the blocks with rows that came since the last reading."""
-        rings = self._buffer._filled()
-        blocks: set[int] = set()
-        for first, capacity, before, now in zip(
-            rings.first.tolist(),
-            rings.capacity.tolist(),
-            self._read.tolist(),
-            rings.stored.tolist(),
-            strict=True,
-        ):
-            new = (max(before, now - capacity) + np.arange(min(now - before, capacity))) % capacity
-            blocks |= set(np.unique((first + new) // BLOCK_ROWS).tolist())
+        rings, blocks = self._buffer._filled(), set[int]()
+        for ring, (first, capacity) in enumerate(zip(rings.first, rings.capacity, strict=True)):
+            now = rings.stored[ring]
+            new = first + np.arange(max(self._read[ring], now - capacity), now) % capacity
+            blocks |= set((new // BLOCK_ROWS).tolist())
         return sorted(blocks)
 
 

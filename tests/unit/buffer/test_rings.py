@@ -1,13 +1,14 @@
-"""Rings and sum trees, against deques and cumulated sums."""
+"""Rings and a tree of sums, against deques and cumulated sums."""
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from replaystats.buffer.priorities import SumTrees
+from replaystats.buffer.priorities import SumTree
 from replaystats.buffer.rows import Rings
 
 
@@ -38,49 +39,45 @@ def test_a_ring_holds_the_latest(n, rng):
         assert memory.arrays["pair"][memory.newest[run]] == ring[-1][0]
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 5])
-@pytest.mark.parametrize("n", [4, 23])
-def test_follow_goes_to_the_end_of_the_episode_or_of_the_memory(n_steps, n, rng):
+@pytest.mark.parametrize("since", [0, 7, 23])
+@pytest.mark.parametrize("running", [False, True])
+def test_episodes_are_those_that_a_loop_finds(since, running, rng):
+    """Row 7 begins an episode, as a reader of finished episodes knows; rows that left are not known."""
     memory = rings_of([6, 30])
-    kept = fill(memory, n, rng, chance_of_end=0.3)
-    for run, ring in enumerate(kept):
-        capacity, size = int(memory.capacity[run]), len(ring)
-        oldest = n % capacity if n > capacity else 0
-        for age in range(size):  # 0 is the oldest
-            slots = np.zeros((2, 1), dtype=int) + memory.newest[:, None]
-            slots[run] = memory.first[run] + (oldest + age) % capacity
-            last, length = memory.follow(slots, n_steps, np.arange(2)[:, None])
-            n_taken = 1
-            while n_taken < n_steps and age + n_taken < size and not ring[age + n_taken - 1][1]:
-                n_taken += 1
-            assert length[run, 0] == n_taken
-            assert memory.arrays["pair"][last[run, 0]] == ring[age + n_taken - 1][0]
+    ended = rng.random((23, 2)) < 0.3
+    ended[6] = True
+    for row in ended:
+        memory.append({"pair": [0, 0], "end": row})
+    for ring, capacity in enumerate((6, 30)):
+        oldest, expected, begin = max(0, 23 - capacity), [], since
+        if begin < oldest:  # nobody knows where the oldest episode began
+            begin = next((row + 1 for row in range(oldest, 23) if ended[row, ring]), None)
+        for row in range(begin if begin is not None else 23, 23):
+            if ended[row, ring] or (running and row == 22):
+                expected.append((begin, row + 1))
+                begin = row + 1
+        found = memory.episodes(ring, since, running=running)
+        assert list(pairwise(found.tolist())) == expected
 
 
-def test_trees_find_what_cumulated_sums_find(rng):
-    n_leaves = np.array([3, 16, 17, 700])
-    trees = SumTrees(n_leaves)
-    priorities = [np.zeros(n) for n in n_leaves]
-    for _ in range(60):
-        leaf = np.stack([rng.integers(0, n, size=8) for n in n_leaves])  # with repeats: the later counts
-        value = rng.exponential(size=leaf.shape) * (rng.random(leaf.shape) < 0.7)
-        value[:, -1] += 0.1  # no tree may be empty
-        trees.assign(leaf, value)
-        for run, flat in enumerate(priorities):
-            for place, number in zip(leaf[run], value[run], strict=True):
-                flat[place] = number
-    totals = np.array([flat.sum() for flat in priorities])
-    np.testing.assert_allclose(trees.total, totals, rtol=1e-12)
-    mass = rng.random((4, 500)) * totals[:, None]
-    found = trees.find(mass)
-    for run, flat in enumerate(priorities):
-        np.testing.assert_array_equal(found[run], np.searchsorted(flat.cumsum(), mass[run], side="right"))
-    np.testing.assert_array_equal(
-        trees.leaves(found), [flat[f] for flat, f in zip(priorities, found, strict=True)]
-    )
+def test_a_tree_finds_what_cumulated_sums_find(rng):
+    for n_leaves in (1, 3, 16, 17, 700, 5000):
+        tree, plain = SumTree(n_leaves), np.zeros(n_leaves)
+        for _ in range(60):
+            leaf = rng.integers(0, n_leaves, size=8)  # with repeats: the later counts
+            value = rng.exponential(size=8) * (rng.random(8) < 0.7)
+            value[-1] += 0.1  # no tree may be empty
+            tree.assign(leaf, value)
+            for place, number in zip(leaf, value, strict=True):
+                plain[place] = number
+        assert tree.total == pytest.approx(plain.sum(), rel=1e-12)
+        mass = rng.random(500) * plain.sum()
+        found = tree.find(mass)
+        np.testing.assert_array_equal(found, np.searchsorted(plain.cumsum(), mass, side="right"))
+        np.testing.assert_array_equal(tree.leaves(found), plain[found])
 
 
-def test_trees_never_find_an_empty_leaf_at_the_very_end():
-    trees = SumTrees(np.array([40]))
-    trees.assign(np.array([[0, 21]]), np.array([[0.1, 0.2]]))
-    assert trees.find(np.array([[0.3, 0.1 + 0.2, 1e9, 0.0]])).tolist() == [[21, 21, 21, 0]]
+def test_a_tree_never_finds_an_empty_leaf_at_the_very_end():
+    tree = SumTree(40)
+    tree.assign(np.array([0, 21]), np.array([0.1, 0.2]))
+    assert tree.find(np.array([0.3, 0.1 + 0.2, 1e9, 0.0])).tolist() == [21, 21, 21, 0]
