@@ -38,10 +38,13 @@ class Message(str):
         What is wrong, as the code calls it.
     hint : str
         What to do next; empty where nothing is said.
+    file : str
+        The file it is about; empty where that is clear.
     """
 
     parameter: str
     hint: str
+    file: str = ""
 
     def __new__(cls, parameter: str, rule: str, got: object, hint: str = "") -> Message:
         """Join the parts to one sentence and a hint."""

@@ -89,7 +89,8 @@ def front_door(package: str, file: str) -> tuple[Callable[[str], Any], list[str]
 
     def get(name: str) -> Any:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+            problem = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(problem, name=name, obj=sys.modules[package])  # Python suggests a near name
         where = modules[name]
         found = import_module(where or f".{name}", package)
         value = found if where is None else getattr(found, name)

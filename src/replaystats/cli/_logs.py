@@ -21,7 +21,7 @@ from ..readers import from_table, read_npz
 from ..readers._columns import Column, TableView, as_floats, as_numpy, as_states, check_states, open_table
 from ..readers.files import open_npz
 from ..readers.tables import ALL, EPISODES, files_of, named_rule, resolve_role
-from .console import ExitCode, or_none, parse_limit, refusing, split_names, together
+from .console import ExitCode, about, or_none, parse_limit, refusing, split_names, together
 
 # Layout: quantiles of a single variable, and how many visited states stand for several.
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -33,6 +33,8 @@ _FORMS = (
     "Columns of the log, one per action (p_left,p_right); a table of states and probabilities "
     "(policy.csv); greedy:q_table.csv; module:function; or column:NAME, its probability of the logged action."
 )
+# Roles that are no columns.
+_RULES = ("final_states", "gaps", "time_limit", "dt")
 # Values of options that are not given.
 _USUAL = {
     "rewards": "reward", "episode": "episode", "terminated": "terminated", "time_limit": "ask",
@@ -56,7 +58,7 @@ class LogColumns:
 
     table: dict[str, Any]
     unit: str | None = None
-    policies: dict[str, str | None] = field(default_factory=dict)
+    policies: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def others(self) -> dict[str, str]:
@@ -66,6 +68,14 @@ class LogColumns:
     def reading(self, **changed: Any) -> LogColumns:
         """Return the same with other columns in some roles, and without policies."""
         return LogColumns(table={**self.table, **changed})
+
+    def of(self, kind: str) -> LogColumns:
+        """Return the same for a kind of file: arrays have the library's names unless others were given."""
+        if kind != "arrays":
+            return self
+        usual = "rewards" if self.table["rewards"] == "reward" else self.table["rewards"]
+        states = self.table["states"] or ["states"]
+        return replace(self, table={**self.table, "episode": None, "states": states, "rewards": usual})
 
 
 def table_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,100 +111,112 @@ class Log:
 def read_log(path: Path, columns: LogColumns) -> Log:
     """Return the episodes of a file, the names of the state's variables, units and policies.
 
-    A wrong name is wrong usage, and found before any row is read; what the rows hold is a matter of data.
-    Units and probabilities in columns are read as if they were the state or the reward, so that they are
-    sorted and cut as these are.
+    Names were looked at by `check_names`; what the rows hold is a matter of data. Units and probabilities in
+    columns are read as if they were the state or the reward, so that they are sorted and cut as these are.
     """
-    arrays, rows_are_steps = path.suffix.lower() == ".npz", bool(columns.table["next_states"])
-    beside = [name for text in columns.others.values() for name in policy_columns(text)]
-    with refusing(ExitCode.USAGE):
-        if beside and (rows_are_steps or arrays):
-            rule = "a table or module:function for this kind of log"
-            raise ValueError(must_be("--policy", rule, ", ".join(beside)))
-        if columns.unit is not None and arrays:
-            raise ValueError(must_be("--unit", "a column of a table", columns.unit))
-    data, names = (_read_npz if arrays else _read_table)(path, columns)
-    units = None
-    if columns.unit is not None:
-        own = [columns.unit]
-        read = columns.reading(states=own, next_states=own if rows_are_steps else None)
-        found, _ = _read_table(path, read, "--unit")
-        units = np.asarray(found.states[found.offsets[:-1], 0])
-    policies: dict[str, Any] = dict.fromkeys(columns.policies)
-    for name, text in columns.others.items():
-        option = "--policy"
-        if (column := logged_column(text)) is not None:
-            policies[name] = _per_step(path, columns, column)
-        elif own := policy_columns(text):
-            policies[name] = _policy_beside(path, columns, own, option, data)
-        else:
-            with refusing(ExitCode.USAGE, Path(text.removeprefix("greedy:"))):
-                of_names = holds_names(data.states)
-                policies[name] = read_policy(text, names, option, data.action_labels, of_names=of_names)
+    with refusing(ExitCode.DATA, path, "DATA"):
+        kind, view = _header(path, columns)
+        columns = columns.of(kind)
+        data, units = _read(kind, path, columns), None
+        if columns.unit is not None:
+            own = [columns.unit]
+            read = columns.reading(states=own, next_states=own if columns.table["next_states"] else None)
+            found = _read(kind, path, read, "--unit")
+            units = np.asarray(found.states[found.offsets[:-1], 0])
+        variables = ["s"]
+        if view is not None and not (kind == "arrays" and columns.table["states"] == ["states"]):
+            variables = view.resolve(columns.table["states"], "states")
+        if len(variables) != data.dimension:  # one column of vectors
+            variables = [f"{variables[0]}{i}" for i in range(data.dimension)]
+        names = tuple(variables)
+        policies: dict[str, Any] = dict.fromkeys(columns.policies)
+        for name, text in columns.others.items():
+            if (column := logged_column(text)) is not None:
+                policies[name] = _per_step(kind, path, columns, column)
+            elif own := policy_columns(text):
+                policies[name] = _policy_beside(path, columns, own, data)
+            else:
+                with refusing(ExitCode.USAGE, Path(text.removeprefix("greedy:"))):
+                    policies[name] = read_policy(
+                        text, names, "--policy", data.action_labels, of_names=holds_names(data.states)
+                    )
     return Log(data=data, names=names, units=units, policies=policies)
 
 
-def _per_step(path: Path, columns: LogColumns, name: str) -> FloatArray | None:
+def _header(path: Path, columns: LogColumns) -> tuple[str, TableView | None]:
+    """Return what kind of file it is: "arrays", "ours" (which says itself what it holds) or "table"."""
+    if path.suffix.lower() == ".npz":
+        with open_npz(path) as arrays:
+            return "arrays", TableView(list(arrays.files), lambda _: {})
+    if not columns.table["states"] and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
+        parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
+        if METADATA_KEY in (parquet.read_schema(path).metadata or {}):
+            return "ours", None
+    return "table", open_table(files_of(path)[0])
+
+
+def _read(kind: str, path: Path, columns: LogColumns, option: str = "states") -> Trajectories:
+    """Return the episodes of a file; `option` is what refusals of their states speak of."""
+    if kind == "ours":
+        return Trajectories.from_parquet(path)
+    table = dict(columns.table)
+    if kind == "table":
+        with renamed("states", option):
+            return from_table(path, **table)
+    with open_npz(path) as arrays:
+        whole = "offsets" in arrays.files and table["next_states"] is None
+    for role in ("states", "actions", "next_states"):
+        table[role] = table[role][0] if table[role] else None
+    for role in ("episode", "step", "time", "final_states"):
+        del table[role]
+    return read_npz(path, **table, offsets="offsets" if whole else None)
+
+
+def _per_step(kind: str, path: Path, columns: LogColumns, name: str) -> FloatArray | None:
     """Return one number per step (N,): what a reward is, so that it is sorted and cut as one."""
-    read = _read_npz if path.suffix.lower() == ".npz" else _read_table
-    return read(path, columns.reading(rewards=name, behavior_probability=None))[0].rewards
+    return _read(kind, path, columns.reading(rewards=name, behavior_probability=None)).rewards
 
 
-def _policy_beside(
-    path: Path, columns: LogColumns, names: list[str], option: str, data: Trajectories
-) -> TablePolicy:
+def _policy_beside(path: Path, columns: LogColumns, names: list[str], data: Trajectories) -> TablePolicy:
     """Return the policy whose probabilities stand in columns of the log."""
-    with refusing(ExitCode.DATA, path, "DATA"):
-        files = files_of(path)
-        resolved = open_table(files[0]).resolve(names, option)
-        tables = [open_table(file).load(resolved) for file in files]
-        empty = [name for name in resolved if any(_has_empty(as_numpy(t[name])) for t in tables)]
+    files, option = files_of(path), "--policy"
+    resolved = open_table(files[0]).resolve(names, option)
+    tables = [open_table(file).load(resolved) for file in files]
+    empty = [name for name in resolved if any(_has_empty(as_numpy(t[name])) for t in tables)]
     with refusing(ExitCode.USAGE, path, "DATA"):
         order = by_action(resolved, data.action_labels, option)
+    states = data.states
     if empty:  # the policy is not asked where an episode ended; no other row may be empty
         filled = [name for name in resolved if name not in empty]
-        states = data.states[data.departed]
-        parts: dict[str, Any] = {}
+        states, parts = data.states[data.departed], {}
         if filled:
-            every = _read_table(path, columns.reading(states=filled), option)[0].states[data.departed]
-            parts |= dict(zip(filled, every.T, strict=True))
+            every = _read("table", path, columns.reading(states=filled), option).states[data.departed]
+            parts = dict(zip(filled, every.T, strict=True))
         with renamed("rewards", option):
-            parts |= {name: _per_step(path, columns, name) for name in empty}
+            parts |= {name: _per_step("table", path, columns, name) for name in empty}
         chances = np.column_stack([parts[name] for name in resolved])
     else:
-        states = data.states
-        chances = _read_table(path, columns.reading(states=names), option)[0].states
-    with refusing(ExitCode.DATA, path, "DATA"):
-        if holds_names(chances):
-            raise TypeError(must_be(option, "columns of probabilities", f"{str(chances[0, 0])!r} in row 0"))
-        return TablePolicy.of(states, chances[:, order], option)
+        chances = _read("table", path, columns.reading(states=names), option).states
+    if holds_names(chances):
+        raise TypeError(must_be(option, "columns of probabilities", f"{str(chances[0, 0])!r} in row 0"))
+    return TablePolicy.of(states, chances[:, order], option)
 
 
 def _has_empty(column: np.ndarray) -> bool:
     return column.dtype.kind == "f" and bool(np.isnan(column).any())
 
 
-def _read_table(
-    path: Path, columns: LogColumns, option: str = "states"
-) -> tuple[Trajectories, tuple[str, ...]]:
-    """Return episodes and the names of their variables; `option` is what refusals of these speak of."""
-    if not columns.table["states"] and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
-        with refusing(ExitCode.DATA, path, "DATA"):
-            parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
-            ours = METADATA_KEY in (parquet.read_schema(path).metadata or {})
-        if ours:
-            with refusing(ExitCode.USAGE, path, "DATA"):
-                _check_unnamed(columns)
-            with refusing(ExitCode.DATA, path, "DATA"):
-                data = Trajectories.from_parquet(path)
-            return data, _variables(["s"], data)
-    with refusing(ExitCode.DATA, path, "DATA"):
-        view = open_table(files_of(path)[0])
-    with refusing(ExitCode.USAGE, path, "DATA"):
-        states = _check_names(view, columns)
-    with refusing(ExitCode.DATA, path, "DATA"), renamed("states", option):
-        data = from_table(path, **{**columns.table, "states": states})
-    return data, _variables(states, data)
+def check_names(path: Path, columns: LogColumns) -> None:
+    """Refuse what a file cannot hold, before any row is read; one that cannot be opened is for the reader."""
+    try:
+        kind, view = _header(path, columns)
+    except (ValueError, TypeError, OSError, ImportError):
+        return
+    with about(path):
+        if view is None:
+            _check_unnamed(columns)
+        else:
+            _check_names(view, columns.of(kind), kind)
 
 
 def _check_unnamed(columns: LogColumns) -> None:
@@ -205,79 +227,38 @@ def _check_unnamed(columns: LogColumns) -> None:
             raise ValueError(must_be(role, rule, "none" if given is None else given))
 
 
-def _read_npz(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, ...]]:
-    """Read arrays; they have the library's names unless the user named others."""
-    table = {**columns.table, "episode": None, "states": columns.table["states"] or ["states"]}
-    if table["rewards"] == "reward":
-        table["rewards"] = "rewards"
-    with refusing(ExitCode.DATA, path, "DATA"), open_npz(path) as arrays:
-        names = list(arrays.files)
-    with refusing(ExitCode.USAGE, path, "DATA"):
-        (states,) = _check_names(TableView(names, lambda _: {}), replace(columns, table=table))
-    several: dict[str, Any] = {
-        role: table[role][0] if table[role] else None for role in ("actions", "next_states")
-    }
-    whole = "offsets" in names and several["next_states"] is None
-    same = ("rewards", "terminated", "truncated", "behavior_probability", "dt", "gaps", "time_limit")
-    with refusing(ExitCode.DATA, path, "DATA"):
-        data = read_npz(
-            path, states=states, **several, offsets="offsets" if whole else None,
-            **{role: table[role] for role in same},
-        )  # fmt: skip
-    return data, _variables(["s" if states == "states" else states], data)
-
-
-def _check_names(view: TableView, columns: LogColumns) -> list[str]:
-    """Return the columns of the state, after looking for every other one that was named."""
-    given = columns.table
+def _check_names(view: TableView, columns: LogColumns, kind: str) -> None:
+    """Refuse names that are no columns, and options that do not go together, all of them at once."""
+    given, others = columns.table, columns.others.values()
     if not given["states"]:
         rule = "the columns of the state"
         hint = f"There are {', '.join(map(str, view.names))}. `replaystats check` guesses what they mean."
         raise ValueError(must_be("states", rule, "none", hint))
-    roles = {name: value for name, value in given.items() if name not in (*_USUAL, "dt", "states")}
-    roles |= {role: given[role] for role in ("rewards", "episode", "terminated")} | {"unit": columns.unit}
-    if (kind := named_rule(view, given["episode"], EPISODES)) is not None:
-        roles |= {"episode": None} | ({"terminated": None} if kind == "rows" else {})
+    roles = {name: value for name, value in given.items() if name not in _RULES} | {"unit": columns.unit}
+    if (kept := named_rule(view, given["episode"], EPISODES)) is not None:
+        roles |= {"episode": None} | ({"terminated": None} if kept == "rows" else {})
     if named_rule(view, given["terminated"], (ALL,)) is not None:
         roles["terminated"] = None
-    policies = [
-        partial(view.resolve, logged_column(text) or policy_columns(text), "--policy")
-        for text in columns.others.values()
-    ]
-    ratios = any(logged_column(text) for text in columns.others.values())
+    ratios = any(logged_column(text) for text in others)
+    beside = [name for text in others for name in policy_columns(text)]
 
-    def check_ratios() -> None:
+    def check_together() -> None:
+        if beside and (kind == "arrays" or given["next_states"]):
+            rule = "a table or module:function for this kind of log"
+            raise ValueError(must_be("--policy", rule, ", ".join(beside)))
+        if columns.unit is not None and kind == "arrays":
+            raise ValueError(must_be("--unit", "a column of a table", columns.unit))
         if ratios and given["behavior_probability"] is None:
             hint = "Ratios need how likely the log was to take its actions."
             raise ValueError(must_be("--probability", "given beside column:NAME", "none", hint))
-
-    def check_dt() -> None:
         if given["time"] is not None and given["dt"] is not None:
             rule = "left out when --time is given"
             raise ValueError(must_be("--dt", rule, given["dt"], "The times give it."))
 
     named = (partial(resolve_role, view, role, names) for role, names in roles.items())
-    states = partial(resolve_role, view, "states", given["states"])
-    found: list[str] = together(states, *named, *policies, check_ratios, check_dt)[0]
-    return found
-
-
-def check_names(path: Path, columns: LogColumns) -> None:
-    """Refuse names of columns that a table does not have; a file that cannot be opened is for the reader."""
-    if path.suffix.lower() == ".npz" or not columns.table["states"]:
-        return
-    try:
-        view = open_table(files_of(path)[0])
-    except (ValueError, TypeError, OSError, ImportError):
-        return
-    _check_names(view, columns)
-
-
-def _variables(columns: list[str], data: Trajectories) -> tuple[str, ...]:
-    """Return one name per variable; one column of lists holds several."""
-    if len(columns) == data.dimension:
-        return tuple(columns)
-    return tuple(f"{columns[0]}{i}" for i in range(data.dimension))
+    wanted = [logged_column(text) or policy_columns(text) for text in others]
+    policies = (partial(view.resolve, names, "--policy") for names in wanted)
+    together(check_together, *named, *policies)
 
 
 def read_points(path: Path, names: tuple[str, ...], *, of_names: bool) -> FloatArray:

@@ -156,8 +156,9 @@ class Settings:
 
     def _check_discount(self) -> None:
         if (self.discount is None) == (self.discount_rate is None):
-            got = "neither" if self.discount is None else "both"
-            raise ValueError(must_be("--discount", "given, or else --discount-rate", got, "See --help."))
+            got = "none" if self.discount is None else "both it and --discount-rate"
+            hint = "For example --discount 0.99; evaluate also takes --discount-rate, in its place."
+            raise ValueError(must_be("--discount", "given", got, hint))
         if self.discount is not None:
             check_real(self.discount, "discount", low=0.0, high=1.0)
         if self.discount_rate is not None:

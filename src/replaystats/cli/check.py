@@ -64,6 +64,9 @@ def check(data: opt.Log, columns: Any, discount: Discount = 0.99, json: opt.Json
             f"Many episodes end after exactly {limit} steps: a time limit seems to have cut them off. "
             "If they really ended there, say --time-limit none instead."
         )
+    if guess.policy:
+        named = ",".join(guess.policy)
+        notes.append(f"{named} are probabilities of a policy: add --policy {named} for its value.")
     if json:
         found = {"columns": guess.columns, "unused": guess.unused, "time_limit": limit, "run": command}
         print(as_json({"command": "check", **found, "notes": notes}))
@@ -80,7 +83,7 @@ def check(data: opt.Log, columns: Any, discount: Discount = 0.99, json: opt.Json
     )
     show_notes(notes)
     out.print(f"\nIf this is right, run:\n\n{command}", markup=False)
-    if "actions" in guess.columns:
+    if "actions" in guess.columns and not guess.policy:
         out.print(
             "\nAdd --policy for another policy than that of the log, --out x.html for a page with plots."
         )

@@ -25,6 +25,7 @@ from rich.markup import escape
 
 from .._core.errors import (
     IntervalWithheldError,
+    Message,
     ReplayWarning,
     SingularReplicateError,
     must_be,
@@ -166,6 +167,18 @@ def together(*checks: Callable[[], Any]) -> list[Any]:
 
 
 @contextmanager
+def about(file: Path) -> Iterator[None]:
+    """Let what is refused begin with the name of a file, also where other problems stand beside it."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        for message in (found := messages_of(error)):
+            if isinstance(message, Message):
+                message.file = file.name
+        raise Problems(found) from error
+
+
+@contextmanager
 def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iterator[None]:
     """Turn what the library raises into one sentence and an exit code; a missing package is wrong usage.
 
@@ -215,8 +228,8 @@ def _refuse(messages: list[str], code: ExitCode, error: Exception, file: str = "
         text, name = as_options(message), getattr(message, "parameter", "").partition(":")[0]
         if called:
             text, name = _FILES.sub(f"`{called}`", text), _FILES.sub(called, f"`{name}`").strip("`")
-        if file not in text:
-            text = f"{file}: {text}"
+        if (source := getattr(message, "file", "") or file) not in text:
+            text = f"{source}: {text}"
         err.print(f"[bold red]Error:[/] {escape(text)}")
         option, hint = _OPTIONS.get(name, name), as_options(getattr(message, "hint", ""))
         problems.append({"message": text, "option": option or None, "hint": hint or None})

@@ -6,7 +6,6 @@ who ask for --help do not wait for SciPy and scikit-learn.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -159,16 +158,17 @@ def compare(
     from ._logs import LogColumns, check_names, read_log, table_of
     from ._value_function import Settings
 
-    log_columns = LogColumns(table=table_of(columns), unit=columns["unit"])
+    policies = {name.strip(): text.strip() for name, _, text in (one.partition("=") for one in policy)}
+    log_columns = LogColumns(table=table_of(columns), unit=columns["unit"], policies=policies)
     with refusing(ExitCode.USAGE):
-        named, settings, *_ = together(
-            lambda: _named(policy),
+        settings, *_ = together(
             lambda: Settings(discount=discount, basis=basis, seed=seed),
+            lambda: _check_named(policy),
             lambda: check_names(data, log_columns),
             *_checks(columns, confidence, report, [data]),
         )
     with working("Reading the episodes"):
-        log = read_log(data, replace(log_columns, policies=named))
+        log = read_log(data, log_columns)
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
         given = work.arguments(log, settings, confidence, parse_limit(horizon))
@@ -204,23 +204,16 @@ def _checks(columns: dict[str, Any], confidence: float, report: Any, inputs: lis
     ]
 
 
-def _named(given: list[str]) -> dict[str, str]:
-    """Return policies by name, from NAME=POLICY.
-
-    Examples
-    --------
-    >>> _named(["old=log", "new=greedy:q.csv"])
-    {'old': 'log', 'new': 'greedy:q.csv'}
-    """
-    named: dict[str, str] = {}
+def _check_named(given: list[str]) -> None:
+    """Refuse policies that are not NAME=POLICY, have one name, or are fewer than two."""
+    hint = "For example --policy old=log --policy new=greedy:q.csv."
+    names = []
     for text in given:
-        name, equals, policy = (part.strip() for part in text.partition("="))
-        if not (name and equals and policy):
-            hint = "For example --policy old=log --policy new=greedy:q.csv."
+        name, _, policy = (part.strip() for part in text.partition("="))
+        if not (name and policy):
             raise ValueError(must_be("--policy", "NAME=POLICY", repr(text), hint))
-        if name in named:
-            raise ValueError(must_be("--policy", "policies of different names", f"{name!r} twice"))
-        named[name] = policy
-    if len(named) < 2:
-        raise ValueError(must_be("--policy", "given for two policies or more", f"{len(named)} of them"))
-    return named
+        names.append(name)
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(must_be("--policy", "policies of different names", f"{twice[0]!r} twice"))
+    if len(names) < 2:
+        raise ValueError(must_be("--policy", "given for two policies or more", f"{len(names)} of them", hint))

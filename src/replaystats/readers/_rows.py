@@ -331,7 +331,8 @@ def _check_has_steps(rows: Rows, keep: BoolArray) -> None:
     short = np.flatnonzero(~keep & uncut)
     if len(short) or not keep.any():
         got = f"a single state in episode {rows.ids[rows.parent[short[0] if len(short) else 0]]}"
-        hint = f"{len(short)} of {len(rows.ids)} episodes are so short: drop them." if len(short) else ""
+        hint = "Drop them, or say where a step ends its episode: `terminated`."
+        hint = f"{len(short)} of {len(rows.ids)} episodes are so short. {hint}" if len(short) else ""
         raise ValueError(must_be("states", "at least 2 states per episode (one step)", got, hint))
 
 

@@ -22,7 +22,7 @@ _NAMES = {
     "episode": "episode episodeid ep run runid traj trajectory trajectoryid rollout session sessionid visit "
     "visitid",
     "rewards": "reward rewards r rew outcome payoff clicked click clicks conversion converted bought revenue",
-    "terminated": "terminated terminal terminals done dones isterminal",
+    "terminated": "terminated terminal terminals done dones isterminal ended end finished",
     "truncated": "truncated truncation timeout timeouts cut cutoff istruncated",
     "actions": "action actions a act arm treatment dose shown decision item itemid offer product productid "
     "ad banner variant recommendation",
@@ -36,6 +36,7 @@ _NO_STATE = (
     *("episodelength", "rewardtogo", "returntogo", "globalstep", "wall", "walltime", "fps"),
 )
 _STATE = re.compile(r"^(obs|observation|observations|state|states|s|x)([_.\[ ]?\d+\]?)?$", re.IGNORECASE)
+_CHANCE = re.compile(r"^(p|pi|prob|probs|probability|policy|target|new)([_ .]\w+|\d+)$", re.IGNORECASE)
 _NEXT = re.compile(r"^next[_ ]?|['′]$|[_ ]next$", re.IGNORECASE)
 _OPTIONS = {
     "episode": "--episode", "step": "--step", "time": "--time", "rewards": "--reward",
@@ -67,6 +68,8 @@ class LogGuess:
         state was not logged.
     all_ended : bool
         Whether every episode counts as ended: no column says how they ended, and all are equally long.
+    policy : tuple of str
+        Columns that hold the probabilities of a policy, one for each action.
     """
 
     columns: dict[str, list[str]]
@@ -74,6 +77,7 @@ class LogGuess:
     episodes: str
     final_states: str
     all_ended: bool = False
+    policy: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -111,7 +115,8 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     1. Roles that are given are taken as they are.
     2. Other columns are matched by name with usual names of episode, step, reward, ends, action, probability,
        unit. Columns that start with "next" or end with a prime are next states.
-    3. States are the columns named like states, or else all other columns of numbers except indices, seeds,
+    3. Columns named like probabilities, whose rows sum to 1, are those of a policy.
+       States are the columns named like states, or else all other columns of numbers except indices, seeds,
        returns and the like; where there are none, columns of text that repeat.
     4. Without a column of episodes: a unit (user, patient) whose rows are in order of time is an episode.
        A label of episodes that several units share tells them apart together with the unit. Rows flagged as
@@ -173,8 +178,9 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
         named = f"of {', '.join(map(str, view.names))}"
         raise ValueError(must_be("rewards", "a column of the table", f"none {named}", "Name it."))
     loaded = view.load(list(dict.fromkeys([*left, *chain(*columns.values())])))
+    policy = _policy(left, loaded)
     if "states" not in columns:
-        columns["states"] = _states(left, loaded, view)
+        columns["states"] = _states([name for name in left if name not in policy], loaded, view)
     if "episode" not in {*columns, *said} and "unit" in columns and {"step", "time"} & set(columns):
         columns["episode"] = columns["unit"]
     if columns.get("episode") == columns.get("unit"):
@@ -190,10 +196,11 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     )
     return LogGuess(
         columns={role: columns[role] for role in _OPTIONS if role in columns},
-        unused=[name for name in (*left, *ignored) if name not in columns["states"]],
+        unused=[name for name in (*left, *ignored) if name not in (*columns["states"], *policy)],
         episodes=episodes,
         final_states="recorded" if recorded else "repeat",
         all_ended=ended,
+        policy=policy,
     )
 
 
@@ -218,6 +225,15 @@ def _states(left: list[str], loaded: dict[str, Any], view: TableView) -> list[st
         rule = "a table with columns of the state"
         raise ValueError(must_be("table", rule, ", ".join(map(str, view.names)), "Name them with --state."))
     return numbers or texts
+
+
+def _policy(left: list[str], loaded: dict[str, Any]) -> tuple[str, ...]:
+    """Return the columns named like probabilities whose known rows are at least 0 and sum to 1."""
+    names = [name for name in left if _CHANCE.match(name) and _kind(loaded[name]) in "iuf"]
+    chances = np.array([as_numpy(loaded[name]).astype(np.float64) for name in names])
+    known = chances[:, np.isfinite(chances).all(axis=0)] if len(names) > 1 else np.empty((0, 0))
+    sums_to_one = known.size and known.min() >= 0.0 and np.allclose(known.sum(axis=0), 1.0)
+    return tuple(names) if sums_to_one else ()
 
 
 def _kind(column: Any) -> str:
