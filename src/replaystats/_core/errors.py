@@ -48,7 +48,13 @@ class Message(str):
 
     def __new__(cls, parameter: str, rule: str, got: object, hint: str = "") -> Message:
         """Join the parts to one sentence and a hint."""
-        text = f"`{parameter}` must be {rule}; got {got}." + (f" {hint}" if hint else "")
+        return cls.of(
+            f"`{parameter}` must be {rule}; got {got}." + (f" {hint}" if hint else ""), parameter, hint
+        )
+
+    @classmethod
+    def of(cls, text: str, parameter: str, hint: str = "") -> Message:
+        """Return a text of another shape with its parts."""
         message = super().__new__(cls, text)
         message.parameter, message.hint = parameter, hint
         return message

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from .._core.errors import Message
 from .._core.version import __version__
 
 # Of click, wherever typer has it from.
@@ -98,9 +99,11 @@ def in_one_sentence(command: str) -> Iterator[None]:
     except UsageError as error:
         from .console import ExitCode, refusing
 
-        said = error.format_message()
+        said, hint = error.format_message(), f"See {command} --help."
+        option = max(getattr(getattr(error, "param", None), "opts", [""]), key=len)
         with refusing(ExitCode.USAGE):
-            raise ValueError(f"{said}{'' if said[-1] in '.?' else '.'} See {command} --help.") from error
+            said = f"{said}{'' if said[-1] in '.?' else '.'} {hint}"
+            raise ValueError(Message.of(said, option, hint)) from error
 
 
 def _options_in(args: list[str]) -> list[str]:

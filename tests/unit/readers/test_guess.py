@@ -51,6 +51,21 @@ def test_rows_without_any_state_are_refused_with_the_option():
         guess_columns({"reward": [1.0], "done": [True]})
 
 
+def test_probabilities_that_sum_to_one_are_those_of_a_policy():
+    log = {
+        "s": [0.0, 1.0],
+        "p_a": [0.2, 0.9],
+        "p_b": [0.8, 0.1],
+        "reward": [1.0, 2.0],
+        "ended": [False, True],
+    }
+    guess = guess_columns(log)
+    assert guess.policy == ("p_a", "p_b")
+    assert guess.columns["states"] == ["s"]
+    assert guess.columns["terminated"] == ["ended"]
+    assert guess_columns({**log, "p_b": [0.8, 0.2]}).columns["states"] == ["s", "p_a", "p_b"]
+
+
 @pytest.fixture
 def log(tmp_path):
     """Write what an ordinary loop writes: one row per step, without the final state."""
