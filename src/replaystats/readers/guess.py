@@ -181,14 +181,7 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     policy = _policy(left, loaded)
     if "states" not in columns:
         columns["states"] = _states([name for name in left if name not in policy], loaded, view)
-    if "episode" not in {*columns, *said} and "unit" in columns and {"step", "time"} & set(columns):
-        columns["episode"] = columns["unit"]
-    if columns.get("episode") == columns.get("unit"):
-        columns.pop("unit", None)
-    elif "unit" in columns and "episode" in columns and "episode" not in known:
-        both = [*columns["unit"], *columns["episode"]]
-        if _count(loaded, both) > _count(loaded, columns["episode"]):  # a label counts for one unit only
-            columns["episode"] = both
+    _join_units(columns, {*known, *said}, loaded)
     episodes = _episodes(columns, loaded) if "episode" not in said else said["episode"].replace("none", "one")
     recorded = episodes != "rows" and ("next_states" in columns or _no_last_reward(loaded, columns))
     ended = (
@@ -202,6 +195,18 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
         all_ended=ended,
         policy=policy,
     )
+
+
+def _join_units(columns: dict[str, list[str]], known: set[str], loaded: dict[str, Any]) -> None:
+    """Let a unit be an episode where none is named, or tell labels of episodes apart that units share."""
+    if "episode" not in {*columns, *known} and "unit" in columns and {"step", "time"} & set(columns):
+        columns["episode"] = columns["unit"]
+    if columns.get("episode") == columns.get("unit"):
+        columns.pop("unit", None)
+    elif "unit" in columns and "episode" in columns and "episode" not in known:
+        both = [*columns["unit"], *columns["episode"]]
+        if _count(loaded, both) > _count(loaded, columns["episode"]):  # a label counts for one unit only
+            columns["episode"] = both
 
 
 def is_rule(view: TableView, role: str, given: Any) -> bool:
