@@ -280,6 +280,7 @@ METHODS: dict[str, Target] = {
 INNER = {
     "stream",  # of executors: tasks come from the engine
     *("from_rows", "residuals", "scaled", "stacked_rows", "unstack", "wrap", "steps_of", "sum_over"),
+    *("merged", "with_output", "ends_of", "pieces"),
     *(
         "same_subsets",
         "within",

@@ -19,7 +19,8 @@ from .._core.arrays import is_foreign, like, take_rows, to_numpy
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import FactoredMoments, Moments, StreamedMoments
-from ..moments.factored import HeldMoments, sum_units
+from ..moments.factored import HeldMoments
+from ..moments.record import sum_units
 from ..moments.streamed import AnyMoments
 from .degrees import WeightSums, degrees_of_freedom, effective_sample, shrunken_skewness
 from .influence import influence_of, jackknife_shifts, unit_blocks

@@ -19,7 +19,7 @@ from .._core.arrays import free_memory, is_accelerator, is_foreign, like, take_r
 from .._core.config import device_memory_budget, memory_budget
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_instance
-from .record import InMemory, Moments, triangle
+from .record import InMemory, Moments, sum_units, triangle
 
 # Cost: up to this many basis functions matrices are written out unless that costs noticeably more, in
 # nanoseconds.
@@ -104,14 +104,25 @@ class FactoredMoments(InMemory):
         return FactoredMoments(left, right, self.response[steps, ...], offsets)
 
     def residuals(self, theta: FloatArray) -> FloatArray:
-        """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs)."""
-        error = self.response - self.right @ like(theta, self.right)
+        """See `Moments`."""
+        response = self.response if theta.ndim == self.response.ndim else self.response[:, None]
+        error = response - self.right @ like(theta, self.right)
         step: FloatArray = (
             self.left[:, :, None] * error[:, None, :] if error.ndim == 2 else self.left * error[:, None]
         )
-        if self.one_step_each:
-            return step
-        return sum_units(step, self.offsets)
+        return step if self.one_step_each else sum_units(step, self.offsets)
+
+    def merged(self, order: IntArray, starts: IntArray) -> FactoredMoments:
+        """See `Moments`: the steps of every group side by side, as one observation."""
+        return self.with_steps(self.steps_of(order), self.ends_of(order)[starts])
+
+    def ends_of(self, order: IntArray) -> IntArray:
+        """Return where each observation would begin, and the last one end, if they came in that order."""
+        return np.concatenate([[0], np.cumsum(np.diff(self.offsets)[order])])
+
+    def with_output(self, output: int) -> FactoredMoments:
+        """See `Moments`."""
+        return FactoredMoments(self.left, self.right, self.response[:, output], self.offsets)
 
     def scaled(self, weights: FloatArray) -> FactoredMoments:
         """Return the moments with g_i and f_i multiplied by ``weights[i]``, which must not be negative."""
@@ -151,9 +162,8 @@ class FactoredMoments(InMemory):
             np.einsum("ni,nj->nij", left, right, out=matrix)
         vector = stacked[:, n_matrix:].reshape(len(left), q, outputs)
         np.multiply(left[:, :, None], response.reshape(len(left), 1, outputs), out=vector)
-        if self.one_step_each:
-            return stacked
-        return sum_units(stacked, self.offsets[first : last + 1] - self.offsets[first])
+        offsets = self.offsets[first : last + 1] - self.offsets[first]
+        return stacked if self.one_step_each else sum_units(stacked, offsets)
 
     def multiplied_rows(self) -> Any:
         """Return [vec g_i | f_i] of all observations where they are: a product of stacks for each length."""
@@ -192,25 +202,6 @@ def written_out(moments: Any) -> Moments:
     return found
 
 
-def sum_units(steps: Any, offsets: IntArray) -> FloatArray:
-    """Sum the steps of every unit, wherever they are, shape (n, ...)."""
-    lengths = np.diff(offsets)
-    xp: Any = array_namespace(steps)
-    if (lengths == lengths[0]).all():  # a plain sum is twice as fast as sums over ragged runs
-        stacked = xp.reshape(steps, (len(lengths), int(lengths[0]), *steps.shape[1:]))
-        sums: FloatArray = xp.sum(stacked, axis=1)
-        return sums
-    if not is_foreign(steps):
-        return np.add.reduceat(steps, offsets[:-1], axis=0)
-    parts, order = [], []
-    for length in np.unique(lengths):  # in one order on every run, unlike sums by atomic additions
-        alike = np.flatnonzero(lengths == length)
-        parts.append(xp.sum(take_rows(steps, offsets[alike][:, None] + np.arange(length)), axis=1))
-        order.append(alike)
-    sums = take_rows(xp.concat(parts), np.argsort(np.concatenate(order)))
-    return sums
-
-
 _sums_follow: ContextVar[bool] = ContextVar("sums_follow", default=False)
 
 
@@ -227,7 +218,7 @@ def sums_follow(keep: bool = True) -> Iterator[None]:
         _sums_follow.reset(token)
 
 
-def choose_form(moments: FactoredMoments) -> HeldMoments:
+def choose_form(moments: HeldMoments) -> HeldMoments:
     """Write matrices out where they will be cheaper to hold, and they fit; else keep their factors.
 
     Small bases are written out unless that costs a tenth of a second more (see `held_costs`). Large ones are
@@ -241,9 +232,9 @@ def choose_form(moments: FactoredMoments) -> HeldMoments:
     >>> [type(choose_form(each)).__name__ for each in (many, many.some(0, 1000))]
     ['FactoredMoments', 'Moments']
     """
-    if _sums_follow.get():
+    if isinstance(moments, Moments) or _sums_follow.get() or not is_written_out(moments):
         return moments
-    return moments.multiply_out() if is_written_out(moments) else moments
+    return moments.multiply_out()
 
 
 def is_written_out(moments: HeldMoments) -> bool:

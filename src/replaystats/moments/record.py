@@ -15,7 +15,15 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import LIBRARIES, check_finite, is_foreign, like, takes_arrays_of, to_numpy
+from .._core.arrays import (
+    LIBRARIES,
+    check_finite,
+    is_foreign,
+    like,
+    take_rows,
+    takes_arrays_of,
+    to_numpy,
+)
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_bool, check_rows_magnitude
@@ -111,6 +119,25 @@ class InMemory(ABC):
         return ""
 
 
+def sum_units(steps: Any, offsets: IntArray) -> FloatArray:
+    """Sum the steps of every unit, wherever they are, shape (n, ...)."""
+    lengths = np.diff(offsets)
+    xp: Any = array_namespace(steps)
+    if (lengths == lengths[0]).all():  # a plain sum is twice as fast as sums over ragged runs
+        stacked = xp.reshape(steps, (len(lengths), int(lengths[0]), *steps.shape[1:]))
+        sums: FloatArray = xp.sum(stacked, axis=1)
+        return sums
+    if not is_foreign(steps):
+        return np.add.reduceat(steps, offsets[:-1], axis=0)
+    parts, order = [], []
+    for length in np.unique(lengths):  # in one order on every run, unlike sums by atomic additions
+        alike = np.flatnonzero(lengths == length)
+        parts.append(xp.sum(take_rows(steps, offsets[alike][:, None] + np.arange(length)), axis=1))
+        order.append(alike)
+    sums = take_rows(xp.concat(parts), np.argsort(np.concatenate(order)))
+    return sums
+
+
 @lru_cache(maxsize=16)
 def triangle(q: int) -> IntArray:
     """Return the places of the upper triangle in vec g, row after row."""
@@ -196,10 +223,21 @@ class Moments(InMemory):
         return A[0], b[0]
 
     def residuals(self, theta: FloatArray) -> FloatArray:
-        """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs)."""
+        """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs); (n, q, p) for p thetas of one output."""
         g, f = self.unstack(self.rows)
+        f = f if theta.ndim == f.ndim - 1 else f[:, :, None]
         residuals: FloatArray = f - g @ like(theta, f)
         return residuals
+
+    def merged(self, order: IntArray, starts: IntArray) -> Moments:
+        """Return the sums of groups: group j has the observations ``order[starts[j] : starts[j + 1]]``."""
+        return self.wrap(sum_units(take_rows(self.rows, order), starts))
+
+    def with_output(self, output: int) -> Moments:
+        """Return the moments of one of several outputs."""
+        g, f = self.rows[:, : self.n_matrix_columns], self.f[:, :, output]
+        rows = array_namespace(f).concat([g, f], axis=1)
+        return Moments.from_rows(rows, self.n_basis, None, symmetric=self.symmetric)
 
     def scaled(self, weights: FloatArray) -> Moments:
         """Return the moments with g_i and f_i multiplied by ``weights[i]``."""

@@ -14,8 +14,8 @@ from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_instance, check_int, check_path
 from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_rows
-from .factored import FactoredMoments, HeldMoments, sum_units, sums_follow, written_out
-from .record import Moments
+from .factored import FactoredMoments, HeldMoments, sums_follow, written_out
+from .record import Moments, sum_units
 
 # Batch: rows turned into moments at a time where no tile says otherwise.
 _PIECE_ROWS = 16384

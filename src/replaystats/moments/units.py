@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import is_accelerator, is_foreign, like, take_rows
-from .._core.config import get_config
+from .._core.arrays import is_accelerator, is_foreign, like
+from .._core.config import memory_budget
 from .._core.entries import number_labels
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
@@ -31,7 +31,6 @@ from .factored import (
     choose_form,
     held_costs,
     is_written_out,
-    sum_units,
     written_out,
 )
 from .record import Moments
@@ -57,11 +56,11 @@ def sum_into_units(
         unit = "trajectory" if n_trajectories > 1 else "block"
     if unit == "trajectory":
         _warn_about_pieces(parent)
-        return choose_form(moments) if isinstance(moments, FactoredMoments) else moments
+        return choose_form(moments)
     steps = one_step_each(moments)
     if unit == "window":
         _warn("Windows of one trajectory")
-        return choose_form(steps) if isinstance(steps, FactoredMoments) else steps
+        return choose_form(steps)
     length = block_length(steps) if callable(block_length) else block_length
     offsets = moments.offsets if isinstance(moments, FactoredMoments) else np.array([0, len(steps)])
     return group_observations(steps, block_labels(offsets, check_int(length, "block_length")))
@@ -132,26 +131,13 @@ def group_observations(moments: HeldMoments, labels: IntArray) -> HeldMoments:
     >>> group_observations(Moments([1.0, 2.0, 4.0], [1.0, 1.0, 1.0]), np.array([1, 0, 1])).g.ravel()
     array([2., 5.])
     """
-    order, starts = by_label(labels)
-    if isinstance(moments, Moments):
-        return moments.wrap(sum_units(take_rows(moments.rows, order), starts))
-    return choose_form(reordered(moments, order, starts))
+    return choose_form(moments.merged(*by_label(labels)))
 
 
 def by_label(labels: IntArray) -> tuple[IntArray, IntArray]:
     """Return the order in which observations of one label follow each other, and where each label begins."""
     order = np.argsort(labels, kind="stable")
     return order, np.searchsorted(labels[order], np.arange(int(labels.max()) + 2))
-
-
-def reordered(moments: FactoredMoments, order: IntArray, starts: IntArray) -> FactoredMoments:
-    """Return the steps of every group side by side, as one observation."""
-    return moments.with_steps(moments.steps_of(order), ends_in(moments, order)[starts])
-
-
-def ends_in(moments: FactoredMoments, order: IntArray) -> IntArray:
-    """Return where each observation would begin, and the last one end, if they came in that order."""
-    return np.concatenate([[0], np.cumsum(np.diff(moments.offsets)[order])])
 
 
 def one_step_each(moments: HeldMoments) -> HeldMoments:
@@ -307,19 +293,14 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     >>> grouped_moments(moments, Grouping(np.array([0, 1, 0, 1]), 2, "")).g.ravel()
     array([ 5., 10.])
     """
-    if isinstance(moments, Moments):
-        return group_observations(moments, grouping.labels)
     order, starts = by_label(grouping.labels)
+    if isinstance(moments, Moments) or 8 * grouping.n_groups * moments.n_columns > memory_budget() // 2:
+        return moments.merged(order, starts)
     if is_foreign(moments.left):
-        return reordered(moments, order, starts).multiply_out()
-    if 8 * grouping.n_groups * moments.n_columns > get_config()["memory_budget"] // 2:
-        return reordered(moments, order, starts)
-    rows = np.empty((grouping.n_groups, moments.n_columns))
-    steps, ends = moments.steps_of(order), ends_in(moments, order)[starts]
+        return moments.merged(order, starts).multiply_out()
     # A few groups at a time stay in the cache.
+    steps, ends = moments.steps_of(order), moments.ends_of(order)[starts]
     size = max(1, _GATHERED // int(2 * moments.n_basis * np.diff(ends).max()))
-    for first in range(0, len(rows), size):
-        bounds = ends[first : first + size + 1]
-        part = moments.with_steps(steps[bounds[0] : bounds[-1]], bounds - bounds[0])
-        rows[first : first + size] = part.multiplied_rows()
-    return moments.wrap(rows)
+    bounds = [ends[first : first + size + 1] for first in range(0, grouping.n_groups, size)]
+    parts = [moments.with_steps(steps[some[0] : some[-1]], some - some[0]) for some in bounds]
+    return moments.wrap(np.concatenate([part.multiplied_rows() for part in parts]))

@@ -14,7 +14,6 @@ whose solution stays within kappa times the noise of every solution with a small
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,7 @@ from .._core.errors import must_be
 from .._core.linalg import ROUNDING
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_real
-from ..moments import FactoredMoments, Moments
+from ..moments import FactoredMoments
 from ..moments.factored import HeldMoments
 from ..moments.record import SubsetSums
 from ..moments.streamed import AnyMoments, StreamedMoments
@@ -222,12 +221,17 @@ def summed_variance(
 
     Each observation moves the solution by R_a (f_i - g_i theta_a); their scatter about the mean counts.
     """
-    k = len(observations)
+    k, moments = len(observations), moments if output is None else moments.with_output(output)
     distinct, counts = np.unique(observations, return_counts=True)
     root = np.sqrt(counts)
     total = np.zeros(maps.shape[:2])
     squares = np.zeros(len(maps))
-    for block, residuals in _residual_blocks(moments, distinct, theta, output):
+    steps_each = len(moments.left) / len(moments) if isinstance(moments, FactoredMoments) else 1.0
+    size = max(1, int(BLOCK_NUMBERS / (moments.n_basis * max(moments.n_basis, len(theta)) * steps_each)))
+    for first in range(0, len(distinct), size):
+        block = slice(first, first + size)
+        some = distinct[block]
+        residuals = moments.merged(some, np.arange(len(some) + 1)).residuals(theta.T)  # (block, q, p)
         moved = maps @ residuals.transpose(2, 1, 0)  # (p, r, q) @ (p, q, block)
         moved *= root[block]  # an observation drawn c times counts c times
         total += moved @ root[block]
@@ -235,42 +239,6 @@ def summed_variance(
     spread = squares - (total**2).sum(axis=1) / k
     variance: FloatArray = np.maximum(spread, 0.0) * (k / max(k - 1, 1))
     return variance
-
-
-def _residual_blocks(
-    moments: HeldMoments, observations: IntArray, theta: FloatArray, output: int | None
-) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield f_i - g_i theta_a of all solutions theta (p, q), shape (block, q, p), a block at a time."""
-    steps_each = len(moments.left) / len(moments) if isinstance(moments, FactoredMoments) else 1.0
-    width = moments.n_basis * max(moments.n_basis, len(theta))
-    size = max(1, int(BLOCK_NUMBERS / (width * steps_each)))
-    for first in range(0, len(observations), size):
-        block = slice(first, first + size)
-        if isinstance(moments, FactoredMoments):
-            yield block, _factored_residuals(moments, observations[block], theta, output)
-        else:
-            yield block, _dense_residuals(moments, observations[block], theta, output)
-
-
-def _dense_residuals(
-    moments: Moments, observations: IntArray, theta: FloatArray, output: int | None
-) -> FloatArray:
-    g, f = moments.unstack(moments.rows[observations])
-    f = f if output is None else f[:, :, output]
-    fitted = (g.reshape(-1, moments.n_basis) @ theta.T).reshape(*f.shape, -1)  # one product for all
-    residuals: FloatArray = f[:, :, None] - fitted
-    return residuals
-
-
-def _factored_residuals(
-    moments: FactoredMoments, observations: IntArray, theta: FloatArray, output: int | None
-) -> FloatArray:
-    steps = moments.steps_of(observations)
-    response = moments.response[steps] if output is None else moments.response[steps, output]
-    errors = response[:, None] - moments.right[steps] @ theta.T  # (steps, p)
-    products = moments.left[steps][:, :, None] * errors[:, None, :]
-    lengths = np.diff(moments.offsets)[observations]
-    return np.add.reduceat(products, np.cumsum(lengths) - lengths, axis=0)
 
 
 def largest_within(points: FloatArray, radius: FloatArray) -> int:
