@@ -27,8 +27,7 @@ from ..solvers import Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .executors import Executor
-from .linear import LinearPart, solve_share
-from .members import Coefficients, report_failures
+from .linear import Coefficients, LinearPart, report_failures, solve_share
 from .sums import drawn_sums
 
 

@@ -3,7 +3,7 @@
 Read `streamed_sums` top to bottom. Every task takes a group of consecutive blocks, draws their share of every
 subset from the plan's fixed tiles, and returns one array of partial sums; nothing but these travels. Sums are
 exact, so groups, order, workers and interruptions leave no trace in the result: rows are split into two
-slices on a power-of-two grid (see `_core.exact`), and counts times a slice add up without rounding. It costs
+slices on a power-of-two grid (see `ExactGrid`), and counts times a slice add up without rounding. It costs
 about twice the product of plain sums, and the columns' maxima must be known first. `exact_sums` does the same
 for moments in memory.
 """
@@ -19,12 +19,11 @@ import numpy as np
 
 from .._core.config import memory_budget, track
 from .._core.errors import must_be
-from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import BoolArray, FloatArray
 from ..data.blocks import PartitionError
 from ..moments import StreamedMoments
 from ..moments.factored import HeldMoments
-from ..moments.streamed import AnyMoments
+from ..moments.streamed import AnyMoments, ExactGrid, column_maxima
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS, TILE_SUBSETS
 from .checkpoint import Checkpoint, CheckpointError, data_identity, describe, plan_identity

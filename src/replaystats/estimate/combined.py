@@ -15,7 +15,7 @@ from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_instance, check_length, check_real
 from ..data._flat import check_states
-from ..engine.members import Ensemble
+from ..engine.linear import Ensemble
 from ..engine.replicate import MomentReplicates, solve_whole
 from ..engine.sparse import SparseReplicates
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members

@@ -1,7 +1,7 @@
 """Stage 5: how sure an answer is, and whether replay helped."""
 
 from ..engine.linear import linearise
-from ..plans.products import subset_overlaps
+from ..plans.plan import subset_overlaps
 from .change import ChangeDetector, Monitor, MonitoredMean
 from .components import ReplayVariance, ReweightedAverage, reweighted_average
 from .dependent import automatic_block_length, newey_west_covariance, unit_moments

@@ -14,7 +14,7 @@ from .._core.random import as_generator
 from .._core.thresholds import CHECK_LEVEL, FEWEST_DEGREES, N_MULTIPLIERS, POOLED_POINTS
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from ..plans import ResamplingPlan
-from ..plans.products import count_product
+from ..plans.plan import count_product
 from .components import ReplayVariance
 from .degrees import degrees_of_freedom, monte_carlo_degrees
 from .noise import noise_of

@@ -37,8 +37,7 @@ from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_bool, check_choice, check_instance, check_length
 from ..engine.linear import LinearPart
 from ..plans import ResamplingPlan
-from ..plans.plan import Design
-from ..plans.products import count_product, subset_overlaps
+from ..plans.plan import Design, count_product, subset_overlaps
 from .components import ReplayVariance, gram, location_scores, squares
 
 Square = Callable[..., Any]

@@ -21,7 +21,7 @@ from .._core.config import device_memory_budget
 from .._core.errors import ReplayWarning, must_be
 from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..engine.members import report_failures
+from ..engine.linear import report_failures
 from ..plans import ResamplingPlan
 from .device_leaves import gathered
 from .fits import explain_failures

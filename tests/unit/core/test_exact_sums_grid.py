@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from replaystats._core.exact import ExactGrid, column_maxima
+from replaystats.moments.streamed import ExactGrid, column_maxima
 
 NUMBERS = st.floats(-1e12, 1e12, allow_subnormal=False)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import replaystats as rs
-from replaystats._core.exact import ExactGrid, column_maxima
 from replaystats.engine import JoblibExecutor
+from replaystats.moments.streamed import ExactGrid, column_maxima
 
 
 def grid_of(rows, n_terms=None):
