@@ -67,7 +67,7 @@ def row_of(name: str, world: World, logs: list[list[Any]]) -> dict[str, Any]:
 
 
 def _ratio(width: float, other: float | None) -> float | None:
-    return None if other is None else float(f"{width / other:.3g}")
+    return None if not other else float(f"{width / other:.3g}")
 
 
 def _error(share: float, n: int) -> float:

@@ -1,7 +1,9 @@
 """What intervals of policy values need: each assumption with its sentence, its remedy and its test.
 
-A test is a function of the problem. It returns a p-value and what was found; tests of one evaluation enter
-one correction of Holm's, so that a log for which everything is true has a failed check in one case of 20.
+A test is a function of the problem. It returns a p-value and what was found, `UNTESTED` where the log cannot
+tell, or None where nothing is left to chance: the assumption is true by design, or as can be seen. Tests of
+one evaluation enter one correction of Holm's, so that a log for which everything is true has a failed check
+in one case of 20.
 """
 
 from __future__ import annotations
@@ -95,7 +97,36 @@ RATIOS = Assumption(
     remedy="log episodes of a policy nearer to this one",
     testable=False,
 )
+USERS = Assumption(
+    code="users",
+    sentence="no episodes share a user, a patient or a machine: in random order that leaves no trace",
+    remedy="pass units=",
+    testable=False,
+)
+CONFOUNDING = Assumption(
+    code="confounding",
+    sentence="nothing that is not logged moved both the logged actions and what followed them",
+    remedy="log the probabilities of the logged actions",
+    testable=False,
+)
 NEEDED_BY_ALL = (INDEPENDENT, OUTCOMES, DRIFT)
+
+
+def implied(problem: Problem) -> tuple[Assumption, ...]:
+    """Return what every method assumes of this problem, and no log can contradict.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> log = SimpleNamespace(units_given=False, on_policy=True, n_units=9)
+    >>> [one.code for one in implied(log)]
+    ['users']
+    """
+    guessed = [] if problem.on_policy else [behavior_of(problem)]
+    return (
+        *([USERS] if not problem.units_given and problem.n_units > 1 else []),
+        *(CONFOUNDING for behavior in guessed if behavior is None or behavior.estimated),
+    )
 
 
 def _independent(problem: Problem) -> AssumptionTest:
@@ -103,21 +134,24 @@ def _independent(problem: Problem) -> AssumptionTest:
     if problem.n_episodes == 1:
         return UNTESTED
     returns = episode_returns(problem)
-    if not (problem.on_policy or problem.logged_only):
+    alike = problem.on_policy or problem.logged_only
+    if not alike:
         model = model_of(problem).model
         errors = errors_of(problem, model) * problem.discount**problem.time
         returns = unit_sums(errors, problem.episode)
         if problem.own_starts:
             returns += start_value(problem, model)[0]
-    found = order_test(returns, problem.unit)
+    found = order_test(returns, problem.unit, alike=alike)
     return found._replace(detail="returns depend on the place of the episode in the log")
 
 
-def _outcomes(problem: Problem) -> AssumptionTest:
+def _outcomes(problem: Problem) -> AssumptionTest | None:
     """One outcome only: without a range of rewards nothing says what was missed."""
+    if problem.range_known:
+        return None
     returns = episode_returns(problem)
     alike = problem.n_episodes > 1 and float(np.ptp(returns)) == 0.0
-    if problem.range_known or not (alike or (np.ptp(problem.rewards) == 0.0 and not problem.terminal.any())):
+    if not (alike or (np.ptp(problem.rewards) == 0.0 and not problem.terminal.any())):
         return UNTESTED
     n = problem.n_units
     missed = 1.0 - 0.05 ** (1.0 / n)
@@ -126,20 +160,26 @@ def _outcomes(problem: Problem) -> AssumptionTest:
 
 
 def _behavior(problem: Problem) -> AssumptionTest:
-    """In every state ratios have mean one; estimated probabilities are calibrated, and depend on it alone."""
+    """In every state ratios have mean one; estimated probabilities depend on it alone.
+
+    Not on the step, nor on state, action and reward before: these show what is hidden and moved the actions.
+    """
     behavior = behavior_of(problem)
     if behavior is None or np.isnan(problem.chance).any():
         return UNTESTED
     if behavior.estimated:
-        before = np.where(problem.time > 0, np.append(-1, problem.actions[:-1]), -1)
+        later = problem.time > 0
+        before = np.where(later, np.append(-1, problem.actions[:-1]), -1)
+        paid = np.where(later, np.append(0.0, problem.rewards[:-1]), 0.0)
+        last = np.where(later[:, None], np.roll(problem.states, 1, axis=0), problem.states)
         if behavior.table is None:
             rng = np.random.default_rng(problem.options.random_state)
-            found = action_test(problem.states, problem.actions, before, problem.time, rng)
-            return found._replace(detail="logged actions depend on the step or on the action before")
+            found = action_test(problem.states, problem.actions, (before, problem.time, paid, last), rng)
+            return found._replace(detail="logged actions depend on the step, or on the one before")
         unit = problem.unit[problem.episode]
-        cells = np.column_stack([problem.states, before, problem.time]).astype(np.float64)
+        cells = np.column_stack([problem.states, before, problem.time, paid, last]).astype(np.float64)
         found = calibration_test(behavior.table, problem.actions, unit, cells)
-        return found._replace(detail="estimated probabilities of the logged actions are not calibrated")
+        return found._replace(detail="probabilities of logged actions, estimated from the state, are wrong")
     if is_tabular(problem) and len(unlogged_actions(problem)):
         return UNTESTED  # then ratios have a smaller mean
     ratio = problem.chance / behavior.probability
@@ -212,11 +252,13 @@ def _model(problem: Problem) -> AssumptionTest:
     return AssumptionTest(p, 0.0, "functions outside the basis explain temporal-difference errors")
 
 
-def _overlap(problem: Problem) -> AssumptionTest:
+def _overlap(problem: Problem) -> AssumptionTest | None:
     """Off policy, the test of the basis misses what few episodes cannot show, and nothing else sees it."""
     weights = weights_of(problem)
-    if problem.on_policy or weights is None or weights.enough:
+    if weights is None and not problem.on_policy:
         return UNTESTED
+    if weights is None or weights.enough:
+        return None
     return AssumptionTest(0.0, 0.0, "too few effective episodes are left to compare the model with returns")
 
 
@@ -230,9 +272,9 @@ def _agreement(problem: Problem) -> AssumptionTest:
     return AssumptionTest(p, 0.0, "the model's value and the doubly robust one differ by more than noise")
 
 
-def _start(problem: Problem) -> AssumptionTest:
+def _start(problem: Problem) -> AssumptionTest | None:
     if problem.own_starts:
-        return UNTESTED
+        return None
     if has_labels(problem):
         logged = {row.tobytes() for row in np.ascontiguousarray(problem.states)}
         outside = np.array(
@@ -241,11 +283,16 @@ def _start(problem: Problem) -> AssumptionTest:
     else:
         outside = outside_log(problem.start_states, problem.states, problem.episode)
     if not outside.any():
-        return UNTESTED
+        return None
     return AssumptionTest(0.0, 0.0, f"{outside.sum()} of {len(outside)} start states lie outside the log")
 
 
-TESTS: dict[str, Callable[[Problem], AssumptionTest]] = {
+def _range(problem: Problem) -> AssumptionTest | None:
+    """Rewards of the log say nothing of larger ones, least of all from start states outside it."""
+    return None if problem.range_known else _start(problem) or UNTESTED
+
+
+TESTS: dict[str, Callable[[Problem], AssumptionTest | None]] = {
     INDEPENDENT.code: _independent,
     OUTCOMES.code: _outcomes,
     BEHAVIOR.code: _behavior,
@@ -258,20 +305,19 @@ TESTS: dict[str, Callable[[Problem], AssumptionTest]] = {
     OVERLAP.code: _overlap,
     AGREEMENT.code: _agreement,
     START.code: _start,
-    RANGE.code: lambda problem: UNTESTED if problem.range_known else _start(problem),
+    RANGE.code: _range,
 }
 
 
 def check(problem: Problem, assumptions: Iterable[Assumption]) -> tuple[Check, ...]:
-    """Test assumptions, each once, with one correction of Holm's for all."""
+    """Test assumptions, each once, and those implied, with one correction of Holm's for all."""
     checks = []
-    for assumption in dict.fromkeys(assumptions):
+    for assumption in dict.fromkeys([*assumptions, *implied(problem)]):
         for code in (assumption.code, *(("ends", "pooling") if assumption is STATIONARY else ())):
-            if assumption.testable:
-                found = problem.once(f"test {code}", TESTS[code])
-                checks.append(Check(assumption=assumption, p_value=found.p_value, detail=found.detail))
-            else:
-                checks.append(Check(assumption=assumption, p_value=float("nan")))
+            found = problem.once(f"test {code}", TESTS[code]) if assumption.testable else UNTESTED
+            p, detail = (float("nan"), "") if found is None else (found.p_value, found.detail)
+            tested = found is None or not np.isnan(p)
+            checks.append(Check(assumption=assumption, p_value=p, tested=tested, detail=detail))
     adjusted = holm(np.array([c.p_value for c in checks]))
     passed = ~(adjusted < CHECK_LEVEL)
     return tuple(replace(c, passed=bool(ok)) for c, ok in zip(checks, passed, strict=True))

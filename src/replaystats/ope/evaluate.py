@@ -15,6 +15,7 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
+from .assumptions import implied
 from .columns import Screening
 from .counts import CountModel, episode_returns
 from .importance import measure_overlap
@@ -200,7 +201,7 @@ def _conclude(problem: Problem, selection: Selection, notes: list[str], began: f
         interval=interval,
         confidence_level=level,
         method=one.method.name,
-        assumptions=one.method.assumptions,
+        assumptions=(*one.method.assumptions, *implied(problem)),
         checks=selection.checks,
         estimates=rows_of(selection, level, (problem.low, problem.high)),
         notes=(*notes, *one.result.notes, *more),

@@ -105,7 +105,7 @@ def markov_tests(
     tests = _discrete(log, rng) if log.labelled and is_discrete(states) else _real(log, rng)
     found: dict[str, list[AssumptionTest]] = {}
     for name, test in tests:
-        if test is not None:
+        if test is not None and not np.isnan(test.p_value):
             found.setdefault(name, []).append(test)
     return {name: _strongest(each) for name, each in found.items()}
 
@@ -294,13 +294,13 @@ def _confounded(
 
 
 def action_test(
-    states: FloatArray, actions: IntArray, before: IntArray, step: IntArray, rng: np.random.Generator
+    states: FloatArray, actions: IntArray, history: Sequence[np.ndarray], rng: np.random.Generator
 ) -> AssumptionTest:
-    """Test whether logged actions depend on the action before or on the step, given discrete states."""
+    """Test whether logged actions depend on what came before, or on the step, given discrete states."""
     own = np.arange(len(actions))
     if len(own) > MARKOV_ROWS:
         own = np.sort(rng.choice(own, MARKOV_ROWS, replace=False))
-    labels = [before[own], _bins(step[own])]
+    labels = [_bins(x[own]) if x.ndim == 1 else _codes(x[own]) for x in history]
     return permutation_test([actions[own]], labels, _codes(states[own]), rng)
 
 
@@ -352,7 +352,7 @@ def permutation_test(
     middle, spread = pilot.mean(axis=0), pilot.std(axis=0)
     moves = spread > 1e-9
     if not moves.any():
-        return AssumptionTest(1.0, 0.0, "no step to compare")
+        return AssumptionTest(np.nan, 0.0, "no step to compare")
 
     def largest(found: FloatArray) -> float:
         return float(((found - middle)[moves] / spread[moves]).max())

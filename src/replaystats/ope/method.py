@@ -42,7 +42,9 @@ class Check:
     ----------
     assumption : Assumption
     p_value : float
-        NaN where the log cannot tell.
+        NaN where nothing is left to chance, or the log cannot tell.
+    tested : bool
+        Whether the log can contradict it, or it is true by design.
     passed : bool
         After Holm's correction over all tests of the call.
     detail : str
@@ -51,6 +53,7 @@ class Check:
 
     assumption: Assumption
     p_value: float
+    tested: bool = True
     passed: bool = True
     detail: str = ""
 

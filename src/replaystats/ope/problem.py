@@ -90,6 +90,8 @@ class Problem:
     n_groups : int
     unit : ndarray of int, shape (n_episodes,)
         What is independent: users, patients, machines; episodes by default.
+    units_given : bool
+        Whether the user said so, or the log.
     horizon : int or None
         The value is over so many steps; None: until episodes end.
     low, high : float
@@ -127,6 +129,7 @@ class Problem:
     start_group: IntArray
     n_groups: int
     unit: IntArray
+    units_given: bool
     horizon: int | None
     low: float
     high: float
@@ -307,6 +310,7 @@ def make_problem(
         start_group=group[data.step_offsets[:-1]] if start is None else np.full(len(starts), -1),
         n_groups=n_groups,
         unit=unit,
+        units_given=units is not None or int(unit.max()) + 1 < len(data),
         horizon=horizon,
         low=low,
         high=high,

@@ -205,8 +205,16 @@ class Evaluation(Shown):
             )
         if self.failed_checks:
             return f"{said} Do not rely on it: {'; '.join(self.failed_checks)}."
-        codes = ", ".join(a.code for a in self.assumptions)
-        return f"{said} No test contradicts its assumptions ({codes})."
+        tested = {c.assumption.code for c in self.checks if c.tested}
+        codes = [a.code for a in self.assumptions]
+        seen, rest = (", ".join(c for c in codes if (c in tested) is one) for one in (True, False))
+        if seen:
+            said += f" No test contradicts its assumptions ({seen})."
+        return (
+            f"{said} The log cannot test {'others' if seen else 'its assumptions'} ({rest})."
+            if rest
+            else said
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""
@@ -224,6 +232,7 @@ class Evaluation(Shown):
                 {
                     "assumption": c.assumption.code,
                     "p_value": c.p_value,
+                    "tested": c.tested,
                     "passed": c.passed,
                     "detail": c.detail,
                 }

@@ -197,7 +197,7 @@ def _checks(found: Evaluation) -> dict[str, Any]:
     needed = {a.code for a in found.assumptions}
     rows = [
         [c.assumption.sentence, "" if np.isnan(c.p_value) else significant(c.p_value),
-         "not tested" if np.isnan(c.p_value) else "passed" if c.passed else f"failed: {c.detail}",
+         "cannot be tested" if not c.tested else "passed" if c.passed else f"failed: {c.detail}",
          "yes" if c.assumption.code in needed else "", "" if c.passed else c.assumption.remedy]
         for c in found.checks
     ]  # fmt: skip

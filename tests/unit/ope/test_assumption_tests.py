@@ -121,6 +121,19 @@ def test_order():
     assert order_test(y, user).p_value > 0.01  # eight users
 
 
+def test_order_of_values_of_one_mean_and_changing_laws():
+    """The share of an arm falls, and with it the law of residuals, not their mean: 300 logs at .05."""
+    level, share = [], np.linspace(0.9, 0.1, 200)
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        chance = np.where(rng.random(200) < share, 0.9, 0.2)
+        y = (rng.random(200) < chance) - chance
+        level.append(order_test(y, alike=False).p_value < 0.05)
+    assert np.mean(level) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 300)
+    assert order_test(y + np.arange(200) / 300, alike=False).p_value < 0.01
+    assert np.isnan(order_test(y[:7]).p_value)  # too few to test
+
+
 def test_calibration_level_and_power():
     level, power = [], []
     for seed in range(200):
@@ -180,8 +193,8 @@ def test_a_log_that_repeats_its_actions_is_seen_and_a_coin_is_not() -> None:
     before = rng.integers(2, size=400)
     coin = rng.integers(2, size=400)
     repeated = np.where(rng.random(400) < 0.75, before, coin)
-    assert action_test(states, repeated, before, step, rng).p_value < 0.01
-    assert action_test(states, coin, before, step, rng).p_value > 0.05
+    assert action_test(states, repeated, (before, step), rng).p_value < 0.01
+    assert action_test(states, coin, (before, step), rng).p_value > 0.05
 
 
 def test_a_trend_in_one_of_several_states_is_seen() -> None:

@@ -392,6 +392,39 @@ def test_users_are_what_is_independent():
         rs.evaluate(data, discount=1.0, units=user[:5])
 
 
+def test_what_no_log_can_contradict_is_said():
+    rng, user = np.random.default_rng(0), np.repeat(np.arange(30), 2)
+    data = rs.Trajectories(np.zeros((60, 2)), rewards=rng.normal(size=(60, 1)), terminated=True)
+    sentence = rs.evaluate(data, discount=1.0).sentence
+    assert (
+        "No test contradicts its assumptions (independent). The log cannot test others (outcomes, users)"
+        in sentence
+    )
+    assert "users" not in rs.evaluate(data, discount=1.0, units=user).sentence
+    few = rs.Trajectories(np.zeros((5, 2)), rewards=rng.normal(size=(5, 1)), terminated=True)
+    assert "The log cannot test its assumptions (independent" in rs.evaluate(few, discount=1.0).sentence
+    acts = rng.integers(2, size=(60, 1))
+    bandit = rs.Trajectories(np.zeros((60, 2)), rewards=1.0 * acts, actions=acts, terminated=True)
+    always = lambda states: np.ones(len(states), int)  # noqa: E731
+    assert "confounding" in rs.evaluate(bandit, always, discount=1.0).sentence
+    assert "confounding" not in rs.evaluate(bandit, always, discount=1.0, behavior=np.full(60, 0.5)).sentence
+
+
+def test_a_hidden_severity_that_moved_treatment_and_outcome_is_seen():
+    """A noisy reading is logged; what doctors saw is in earlier readings and rewards."""
+    rng = np.random.default_rng(3)
+    severity = rng.normal(size=300)
+    columns = [severity + rng.normal(size=300)], [], []
+    for _ in range(5):
+        treated = (rng.random(300) < 1 / (1 + np.exp(-1.5 * severity))).astype(int)
+        severity = 0.9 * severity - 0.3 * treated + 0.3 * rng.normal(size=300)
+        for column, new in zip(columns, (severity + rng.normal(size=300), -severity, treated), strict=True):
+            column.append(new)
+    data = rs.Trajectories(*(np.stack(column, axis=1) for column in columns), terminated=True)
+    found = rs.evaluate(data, lambda s: np.tile([0.2, 0.8], (len(s), 1)), discount=1.0)
+    assert "estimated from the state, are wrong" in found.sentence
+
+
 def line(n, horizon, rng):
     """Five states in a row, the last of which pays; episodes of one length."""
     s = np.zeros(n, int)
