@@ -48,12 +48,18 @@ HEAVY_TAIL = 2.0
 # medians cover (source: instruments of strength 16 and 64, half-samples); of visited states, those of
 # largest leverage, at which a basis need not keep to the range of values, as a parabola through a bounded
 # value does not at the outermost (source: diffusions, smooth values); of windows in which the action
-# changes, up to which nothing is said: it costs less than the noise that higher orders add.
+# changes, up to which nothing is said: it costs less than the noise that higher orders add; of a policy's
+# future after cuts, beyond which a model's value there is an assumption of its own; by which a doubted model
+# is taken to be wrong, as a share of the range; of a standard deviation, by which neighbours hold a path back
+# at every step where it would leave the log; of a policy's chance of an action, with which the logging policy
+# must take it so that chance may have left it out.
 SMALL_SHARE = 0.05
 # What is small, where an order of magnitude decides: "goes to zero" at a given n; how far a question may be
 # from a mean of values to count as one; how far answers may lie beyond all targets, in ranges of them; how
 # much quieter than usual a place may be, as a residual may be 0 by accident; what landmarks may miss beside
-# the penalty; and subsets that cross singularity where a matrix is ill-conditioned as well. Convention.
+# the penalty; subsets that cross singularity where a matrix is ill-conditioned as well; a part of an interval
+# that counts (half a standard error); and a share of the policy's future after the longest episode, beyond
+# which a model is not believed alone. Convention.
 SMALL = 0.1
 # Standard errors between the moment matrix and a singular one below which normal intervals are rough: a first
 # stage with F = 16 (Staiger and Stock 1997 ask for 10).
@@ -80,9 +86,6 @@ MARKOV_PERMUTATIONS = 999
 # Dependence on history that counts as none, in standard deviations of the outcome: 4 % of its variance. On
 # glucose with four lags and 10 patients the history test rejected .10 to .17 of 40 logs with .1, .03 with .2.
 MARKOV_NEGLIGIBLE = 0.2
-# Expected number of actions (and of others) in a cell of a calibration test; 5 is Cochran's (1954) rule for
-# chi-square, doubled because single cells are tested.
-CALIBRATION_CELLS = 10.0
 
 
 # Regression: learnt parameters d over rows n up to which leave-one-out with the parameters of all rows is
@@ -113,8 +116,6 @@ SEARCHED_ROWS, STEPS, STEP_SIZE, RANDOM_ROWS, START_BLOCKS = 700, 25, 0.1, 300, 
 # error of .3 % in level at 90 %, and less beyond.
 CALIBRATION_ROWS = 10_000
 # -- screening of state columns (ope) ------------------------------------------------------------------
-# Level of the test of one column: an irrelevant one stays with this probability.
-SCREENING_LEVEL = 0.05
 # Steps used at most; every test fits regressions.
 SCREENING_ROWS = 2_000
 
@@ -157,9 +158,6 @@ RISK_SHARES = (0.3, 0.5, 0.7)
 # lengths of two intervals are compared at this error, too, so that a choice does not depend on the level
 # asked for.
 CHECK_LEVEL = 0.05
-# Share of the future after cuts beyond which a model's value there is an assumption of its own: 5 % of it,
-# wrong by two standard deviations of returns, is one standard error of 100 episodes.
-MUCH_COMPLETED = 0.05
 # Share of the possible range beyond which an interval is no answer: it holds values of both halves.
 UNINFORMATIVE = 0.5
 # Share of a value that one episode may carry before it is said.

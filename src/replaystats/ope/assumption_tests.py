@@ -14,7 +14,6 @@ from scipy import special
 from scipy.spatial import cKDTree
 
 from .._core.thresholds import (
-    CALIBRATION_CELLS,
     MARKOV_NEGLIGIBLE,
     MARKOV_PERMUTATIONS,
     MARKOV_ROWS,
@@ -252,7 +251,7 @@ def calibration_test(
     1. Cells: all steps; tenths of the predicted probability of every action; tenths of every column of the
        states, if given (Hosmer and Lemeshow [1]_ with cells that do not depend on the action taken).
     2. In a cell, an action's ratios 1{A = a} / b(a | s) have mean one if 1{A = a} - b(a | s) has mean
-       zero: t over units with steps in the cell, for cells where at least `CALIBRATION_CELLS` are expected to
+       zero: t over units with steps in the cell, for cells where at least `MIN_EFFECTIVE` are expected to
        take it and not to take it.
     3. The smallest p-value times the number of cells and actions (Bonferroni).
 
@@ -289,7 +288,7 @@ def calibration_test(
             rows = cell == label
             for a in range(1 if n_actions == 2 else 0, n_actions):
                 expected = float(probabilities[rows, a].sum())
-                if min(expected, rows.sum() - expected) < CALIBRATION_CELLS:
+                if min(expected, rows.sum() - expected) < MIN_EFFECTIVE:
                     continue
                 t, p = total_test(unit_sums(excess[rows, a], unit[rows]))
                 if not np.isnan(p):

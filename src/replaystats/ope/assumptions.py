@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._core.thresholds import CHECK_LEVEL, MUCH_COMPLETED
+from .._core.thresholds import CHECK_LEVEL, SMALL_SHARE
 from ..data.views import action_rows
 from .assumption_tests import (
     AssumptionTest,
@@ -26,13 +26,13 @@ from .assumption_tests import (
     unit_sums,
 )
 from .counts import CountModel, episode_returns, has_labels
-from .marginal import some_episodes
+from .importance import errors_of, start_value
 from .markov import action_test, markov_tests
 from .method import Assumption, Check
 from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of
 from .problem import Problem
-from .robust import errors_of, start_value
 from .unlogged import share_of_logged, unlogged_actions
+from .visits import some_episodes
 
 UNTESTED = AssumptionTest(float("nan"), 0.0, "")
 
@@ -241,7 +241,7 @@ def _pooling(problem: Problem) -> AssumptionTest:
     if problem.horizon is None or problem.logged_only or not is_tabular(problem):
         return UNTESTED
     by_step = model_of(problem).model
-    if not isinstance(by_step, CountModel) or by_step.unseen > MUCH_COMPLETED:
+    if not isinstance(by_step, CountModel) or by_step.unseen > SMALL_SHARE:
         return UNTESTED
     p = by_step.at_start.minus(pooled_of(problem).at_start).p_value(1e-9 * problem.largest)
     return AssumptionTest(p, 0.0, "values with and without the step in the state differ by more than noise")

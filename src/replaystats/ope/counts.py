@@ -10,14 +10,13 @@ from scipy.linalg import solve_banded
 from scipy.sparse import csc_matrix, eye
 from scipy.sparse.linalg import splu
 
+from .._core.thresholds import SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .intervals import GroupJackknife
 from .problem import Problem
 
 # Batch: rows of a table of counts, or steps, at a time.
 _ROWS = 262_144
-# Actions were left out by chance where the logging policy takes them with this share of the policy's chance.
-CHANCE = 0.02
 
 
 def is_discrete(states: FloatArray) -> bool:
@@ -319,7 +318,7 @@ class _Cells:
         if self.logged is None or not untried.by_chance:
             return low, high
         left_out = 1.0 - np.where(tried, self.logged, 0.0).reshape(self.policy.shape).sum(axis=1)
-        chance = left_out > CHANCE * (1.0 - mass)  # the logging policy would have come to them
+        chance = left_out > SMALL_SHARE * (1.0 - mass)  # the logging policy would have come to them
         nearby = np.where(mass > 0.0, value + untried.loss, untried.poorest)
         low[chance] = np.maximum(low, nearby)[chance]
         nearby = np.where(mass > 0.0, value + untried.gain, untried.richest)

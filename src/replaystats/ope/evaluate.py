@@ -16,11 +16,10 @@ from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
 from .assumptions import implied
-from .columns import Screening
 from .counts import CountModel, episode_returns
 from .importance import measure_overlap
 from .methods import TIERS
-from .parts import ModelChoice, behavior_of, is_tabular, share_after_cuts, weights_of
+from .parts import ModelChoice, Screening, behavior_of, is_tabular, share_after_cuts, weights_of
 from .policies import PolicyLike
 from .problem import Options, Problem, check_data, find_horizon, make_problem
 from .record import Ends, Evaluation, LogSummary

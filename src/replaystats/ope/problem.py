@@ -273,8 +273,7 @@ def make_problem(
     discount = check_real(discount, "discount", low=0.0, high=1.0)
     check_policy(policy, "policy")
     check_data(data)
-    if n_actions is not None:
-        check_int(n_actions, "n_actions")
+    n_actions = None if n_actions is None else check_int(n_actions, "n_actions")
     unit = find_units(units, data)
     kept = steps_within(data, horizon)
     asked = ask(policy, data, "policy") if callable(policy) else policy

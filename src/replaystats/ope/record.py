@@ -13,9 +13,9 @@ from .._core.shown import Shown, rounded
 from .._core.thresholds import UNINFORMATIVE
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
-from .families import BasisTest
 from .importance import Overlap
 from .intervals import Bounds
+from .linear import BasisTest
 from .method import Assumption, Check, MethodResult
 
 # Layout: digits behind the point, or before it, beyond which numbers are written with a power of ten.

@@ -13,7 +13,7 @@ from .._core.thresholds import CHECK_LEVEL, UNINFORMATIVE
 from .assumptions import NEEDED_BY_ALL, check
 from .method import Assumption, Check, Method, MethodResult
 from .methods import ON_REQUEST, TIERS
-from .methods.count_model import Counts
+from .methods.models import Counts
 from .problem import Problem
 from .record import MethodEstimate, share_left
 from .unlogged import between, unlogged_actions

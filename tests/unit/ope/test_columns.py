@@ -1,7 +1,7 @@
 import numpy as np
 
 import replaystats as rs
-from replaystats.ope.columns import _some_rows, relevant_columns, screened
+from replaystats.ope.parts import _some_rows, relevant_columns, screened
 from replaystats.ope.problem import make_problem
 
 

@@ -11,15 +11,30 @@ from tests.unit.ope.test_visits import homeward, walk
 
 import replaystats as rs
 from replaystats.basis import RBF, Polynomial, Squashed
-from replaystats.ope import linear, marginal, nonparametric
+from replaystats.ope import linear, visits as logged_visits
 from replaystats.ope.behavior import find_behavior
 from replaystats.ope.counts import fit_counts
-from replaystats.ope.families import choose_basis, family, judge, richer_than
-from replaystats.ope.importance import bounded_by_rewards, make_weights, measure_overlap
+from replaystats.ope.importance import (
+    bounded_by_rewards,
+    completed_returns,
+    doubly_robust,
+    episode_influence,
+    make_weights,
+    measure_overlap,
+)
 from replaystats.ope.intervals import GroupJackknife, relative_skewness
-from replaystats.ope.linear import N_INSTRUMENTS, fit_linear, hotelling_p_value, score_test
+from replaystats.ope.linear import (
+    N_INSTRUMENTS,
+    choose_basis,
+    family,
+    fit_linear,
+    hotelling_p_value,
+    judge,
+    richer_than,
+    score_test,
+)
+from replaystats.ope.parts import share_after_cuts
 from replaystats.ope.problem import make_problem, value_range
-from replaystats.ope.robust import completed_returns, doubly_robust, episode_influence
 
 DISCOUNT = 0.9
 
@@ -108,7 +123,7 @@ def test_completed_returns_by_hand(robust):
     """A return and, where it was cut off, the discounted value of the last state from the other episodes."""
     data, *_ = robust
     problem = make_problem(data, None, discount=DISCOUNT)
-    found = completed_returns(problem, fit_linear(problem, Polynomial(1)))
+    values, mean = completed_returns(problem, fit_linear(problem, Polynomial(1)))
     log = [[(s, 0, r, n, e) for s, _, r, n, e in episode] for episode in episodes_of(data)]
 
     def lines(state, _action):
@@ -123,11 +138,13 @@ def test_completed_returns_by_hand(robust):
         return total + (0.0 if ended else DISCOUNT ** len(episode) * ahead)
 
     each = [completed(episode, value) for episode, value in zip(log, fits, strict=True)]
-    np.testing.assert_allclose(found.values, each, rtol=1e-7)
+    np.testing.assert_allclose(values, each, rtol=1e-7)
     for g in (0, 6):  # without an episode, all others are completed by the fit without it
         rest = [completed(episode, fits[g]) for i, episode in enumerate(log) if i != g]
-        assert found.mean.replicates[g] == pytest.approx(np.mean(rest), rel=1e-7)
-    assert found.share == pytest.approx(np.mean([0 if e[-1][4] else DISCOUNT ** len(e) for e in log]))
+        assert mean.replicates[g] == pytest.approx(np.mean(rest), rel=1e-7)
+    assert share_after_cuts(problem) == pytest.approx(
+        np.mean([0 if e[-1][4] else DISCOUNT ** len(e) for e in log])
+    )
 
 
 def test_count_model_fills_in_the_same_way(robust):
@@ -372,7 +389,7 @@ def test_the_first_basis_without_objection_is_chosen():
 
 @pytest.fixture
 def exact_visits(monkeypatch):
-    monkeypatch.setattr(nonparametric, "_ACCURACY", 1e-10)
+    monkeypatch.setattr(logged_visits, "_ACCURACY", 1e-10)
     monkeypatch.setattr(linear, "JITTER", 1e-15)
     data, _ = walk(24, 12, seed=3)
     return data, make_problem(data, homeward, discount=DISCOUNT)
@@ -381,10 +398,10 @@ def exact_visits(monkeypatch):
 def test_pull_against_loops(exact_visits):
     _, problem = exact_visits
     rows, scale = np.flatnonzero(problem.group % 2 == 0), problem.states.std(axis=0)
-    model = nonparametric.fit_neighbors(problem, rows, scale)
+    model = logged_visits.fit_neighbors(problem, rows, scale)
     starts = np.arange(1, 24, 2)
-    asked = nonparametric._asked(problem, problem.start_states[starts], problem.start_chances[starts])
-    first = nonparametric._neighbors(model.trees, scale, asked, len(rows))
+    asked = logged_visits._asked(problem, problem.start_states[starts], problem.start_chances[starts])
+    first = logged_visits._neighbors(model.trees, scale, asked, len(rows))
     first = np.asarray(first.sum(axis=0)).ravel()
     visits = oracle.visits_of_neighbors(model.onward.toarray(), first)
     np.testing.assert_allclose(
@@ -394,19 +411,19 @@ def test_pull_against_loops(exact_visits):
         visits, first, problem.states[rows], problem.next_states[rows],
         problem.following[rows].sum(axis=1), scale,
     )  # fmt: skip
-    assert nonparametric.pull(model, starts) == pytest.approx(expected, rel=1e-6)
+    assert logged_visits.pull(model, starts) == pytest.approx(expected, rel=1e-6)
 
 
 def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits):
     """The package solves for values of the errors; the oracle solves the transposed system for the ratio."""
     data, problem = exact_visits
-    found = marginal.marginal_robust(problem, np.random.default_rng(5))
+    found = logged_visits.marginal_robust(problem, np.random.default_rng(5))
     rng = np.random.default_rng(5)
     _, log = walked(data)
 
     def correction(n_bumps, errors):
         parts = []
-        for _ in range(marginal.N_DRAWS):
+        for _ in range(logged_visits.N_DRAWS):
             basis = Squashed(RBF(n_bumps, intercept=True)).fit(problem.states, rng)
 
             @cache
@@ -418,7 +435,7 @@ def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits)
             parts.append(oracle.sum_of_ratio_times_error(log, errors, feature, homeward_at, DISCOUNT))
         return np.array(parts)
 
-    errors, start, held_back = marginal._errors(problem)
+    errors, start, held_back = logged_visits._errors(problem)
     large, small = correction(found.n_bumps, errors), correction(found.n_bumps // 2, errors)
     assert found.correction.value == pytest.approx(large.mean(), rel=1e-5)
     assert found.found.value == pytest.approx(start.mean() + large.mean(), rel=1e-5)
@@ -431,12 +448,12 @@ def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits)
 
 def test_errors_of_neighbors_are_of_the_other_half(exact_visits):
     _, problem = exact_visits
-    errors, start, _ = marginal._errors(problem)
+    errors, start, _ = logged_visits._errors(problem)
     scale = problem.states.std(axis=0)
     for fold in (0, 1):
         own = problem.group % 2 == fold
         fitted = np.flatnonzero(~own)
-        model = nonparametric.fit_neighbors(problem, fitted, scale)
+        model = logged_visits.fit_neighbors(problem, fitted, scale)
         for row in np.flatnonzero(own)[:20]:
 
             def value(s, a, model=model):

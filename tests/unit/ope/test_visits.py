@@ -5,14 +5,17 @@ import pytest
 from tests.oracles import policy_values as oracle
 
 import replaystats as rs
-from replaystats.ope import marginal
-from replaystats.ope.marginal import (
-    FEWEST_BUMPS,
-    STEPS_PER_COEFFICIENT,
-    marginal_robust,
-)
-from replaystats.ope.nonparametric import N_NEIGHBORS, fit_neighbors, pull, still_going
+from replaystats.ope import visits
 from replaystats.ope.problem import make_problem
+from replaystats.ope.visits import (
+    FEWEST_BUMPS,
+    N_NEIGHBORS,
+    STEPS_PER_COEFFICIENT,
+    fit_neighbors,
+    marginal_robust,
+    pull,
+    still_going,
+)
 
 DISCOUNT = 0.9
 
@@ -186,8 +189,8 @@ def test_steps_come_from_all_over_the_log(monkeypatch):
     rewards = data.rewards.reshape(160, 20) + (np.arange(160) >= 80)[:, None]
     states, actions = data.states.reshape(160, 21), data.actions.reshape(160, 20)
     problem = make_problem(rs.Trajectories(states, rewards, actions=actions), homeward, discount=DISCOUNT)
-    monkeypatch.setattr(marginal, "MOST_STEPS", 1600)
-    some = marginal.some_episodes(problem)
+    monkeypatch.setattr(visits, "MOST_STEPS", 1600)
+    some = visits.some_episodes(problem)
     assert len(some.states) == 1600
     assert len(np.unique(some.group)) == problem.n_groups
     assert np.mean(some.episode >= 80) == pytest.approx(0.5)

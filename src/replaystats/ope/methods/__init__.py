@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from ..method import Method
-from .count_model import Counts
 from .finite_horizon import FiniteHorizon
 from .fitted_q import FittedQEvaluation
-from .least_squares import LeastSquares
-from .ratios import Bounds, DoublyRobust, ImportanceSampling
-from .returns import MeanReturn
-from .visit_ratios import VisitRatios
+from .models import Counts, LeastSquares, VisitRatios
+from .ratios import Bounds, DoublyRobust, ImportanceSampling, MeanReturn
 
 # Of the first row with a method whose assumptions all pass, one is reported (`select.most_precise`), by
 # default the last: methods of a row stand in the order of their asymptotic variances, largest first.

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..._core.thresholds import FOLDS, HORIZON_BUMPS, MUCH_COMPLETED
+from ..._core.thresholds import FOLDS, HORIZON_BUMPS, SMALL_SHARE
 from ..._core.typing import BoolArray, FloatArray, IntArray
 from ...data._flat import holds_names
 from ...inference.pivot import Pivot
 from ...inference.producers import mean_pivot
 from ..assumption_tests import unit_sums
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, STATIONARY
-from ..columns import screened
 from ..intervals import by_groups
 from ..method import Assumption, MethodResult
-from ..parts import behavior_of, is_tabular, pooled_of, weights_of
+from ..parts import behavior_of, is_tabular, pooled_of, screened, weights_of
 from ..problem import Problem
 from ..unlogged import unlogged_actions
 
@@ -283,7 +282,7 @@ class FiniteHorizon:
             return "episodes were cut before the horizon"
         if holds_names(problem.states):
             return "states are names"
-        if is_tabular(problem) and pooled_of(problem).unseen <= MUCH_COMPLETED:
+        if is_tabular(problem) and pooled_of(problem).unseen <= SMALL_SHARE:
             return "all that the policy does was counted"
         return None
 

@@ -1,4 +1,4 @@
-"""Methods with products of ratios: importance sampling, doubly robust values, and bounds."""
+"""Methods without dynamics: mean returns, importance sampling, doubly robust values, and bounds."""
 
 from __future__ import annotations
 
@@ -6,17 +6,132 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, MUCH_COMPLETED, UNINFORMATIVE
-from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, OUTCOMES, RANGE
-from ..counts import episode_returns, plausible_range
-from ..importance import Weights, bounded_by_rewards, self_normalised
-from ..intervals import GroupJackknife, by_groups, may_be_skewed, rare_outcomes, tail_ends
+from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, SMALL, SMALL_SHARE, UNINFORMATIVE
+from ..._core.typing import FloatArray
+from ...inference.pivot import Pivot, interval
+from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY
+from ..counts import CountModel, episode_returns, plausible_range
+from ..importance import (
+    Weights,
+    bounded_by_rewards,
+    completed_returns,
+    episode_influence,
+    self_normalised,
+)
+from ..intervals import (
+    GroupJackknife,
+    by_groups,
+    may_be_skewed,
+    rare_outcomes,
+    skewed_mean_interval,
+    tail_ends,
+    unit_pivot,
+)
 from ..method import Assumption, MethodResult
 from ..parts import behavior_of, is_tabular, model_of, robust_of, share_after_cuts, weights_of
 from ..problem import Problem
-from ..robust import episode_influence
 from ..unlogged import kept_at_start, nothing, unlogged_actions
-from .returns import part
+from ..visits import completed_by_neighbors
+
+
+@dataclass(frozen=True, slots=True)
+class MeanReturn:
+    """The mean of discounted returns.
+
+    1. Episodes that were cut off are completed by a model's value of where they stopped (`completed`), which
+       is then an assumption unless too little of the future lies there to be noticed.
+    2. Units are what is averaged. Hall's correction takes out skewness.
+    3. Outcomes in a range that was given, which the episodes cannot have shown, move the ends (Gaffke).
+    """
+
+    completed: bool = False
+
+    @property
+    def name(self) -> str:
+        """As it is reported."""
+        return "mean return, completed after cuts" if self.completed else "mean logged return"
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What its interval needs."""
+        more = (MARKOV, STATIONARY, DRIFT, MODEL) if self.completed else ()
+        return (INDEPENDENT, OUTCOMES, *more)
+
+    def applicable(self, problem: Problem) -> str | None:
+        """Return None on policy with several episodes."""
+        if not problem.on_policy:
+            return "it is for the policy that made the log"
+        if problem.n_episodes < 2 or not problem.own_starts:
+            return "it needs several episodes from the start states that are asked about"
+        matters = _cuts_matter(problem)
+        if matters and not self.completed:
+            return f"{part(share_after_cuts(problem))} lies after cuts"
+        return "no cut matters" if self.completed and not matters else None
+
+    def estimate(self, problem: Problem) -> MethodResult:
+        """Return the mean."""
+        returns = episode_returns(problem)
+        found, pivot = by_groups(returns, problem), unit_pivot(returns, problem.unit, problem)
+        values, notes = returns, []
+        if share_after_cuts(problem) > 0.0:
+            values, found = completed_returns(problem, model_of(problem).model)
+            pivot = _with_error_of(unit_pivot(values, problem.unit, problem), found, problem)
+        if self.completed and not isinstance(model_of(problem).model, CountModel):
+            other = completed_by_neighbors(problem)
+            if other is not None:
+                pivot = pivot.with_bias(other - found.value, "second model after cuts")
+                notes.append(
+                    f"With values of neighbours after the cuts, in place of LSTD's, the value would be "
+                    f"{other:.4g}; the interval allows for the difference."
+                )
+        return MethodResult(
+            pivot=pivot, shifts=found.shifts, missed=_missed(values, pivot, problem), notes=tuple(notes)
+        )
+
+
+def part(share: float) -> str:
+    """Return a share of the future in words.
+
+    Examples
+    --------
+    >>> part(0.37), part(0.004)
+    ('37% of the future', 'part of the future (under 1%)')
+    """
+    return f"{share:.0%} of the future" if share >= 0.01 else "part of the future (under 1%)"
+
+
+def _cuts_matter(problem: Problem) -> bool:
+    """Tell whether a model of what follows cuts, wrong by a small share of the range, would be noticed."""
+    share, span = share_after_cuts(problem), problem.high - problem.low
+    if share == 0.0:
+        return False
+    ends = interval(
+        unit_pivot(episode_returns(problem), problem.unit, problem), problem.options.confidence_level
+    )
+    moved = SMALL_SHARE * share * (span if np.isfinite(span) else 0.0)
+    return share > SMALL_SHARE or moved > SMALL * float(ends.high[0] - ends.low[0])
+
+
+def _with_error_of(pivot: Pivot, found: GroupJackknife, problem: Problem) -> Pivot:
+    """Take the error from refits without every group, in which the model changes as well."""
+    own = found.pivot(problem)
+    error = np.maximum(pivot.standard_error, own.standard_error)
+    return replace(pivot, standard_error=error, degrees=np.minimum(pivot.degrees, own.degrees))
+
+
+def _missed(values: FloatArray, pivot: Pivot, problem: Problem) -> tuple[float, float]:
+    """Return how far ends move for outcomes of a range that was given; units of one size have a known law.
+
+    Without a range the interval is that of any mean.
+    """
+    sizes = np.bincount(problem.unit)
+    if np.ptp(sizes) > 0 or not (problem.range_known and np.isfinite(problem.low + problem.high)):
+        return 0.0, 0.0
+    means = np.bincount(problem.unit, weights=values) / sizes
+    level = problem.options.confidence_level
+    safe = skewed_mean_interval(means, level, (problem.low, problem.high))
+    found = interval(pivot, level)
+    return max(float(found.low[0]) - safe.low, 0.0), max(safe.high - float(found.high[0]), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +178,7 @@ def no_products(problem: Problem) -> str | None:
 def cut_short(problem: Problem) -> str | None:
     """Return why cuts forbid a method without a model; None where they do not."""
     cut = share_after_cuts(problem)
-    return f"{part(cut)} lies after cuts" if cut > MUCH_COMPLETED else None
+    return f"{part(cut)} lies after cuts" if cut > SMALL_SHARE else None
 
 
 def missed_outcomes(
