@@ -112,6 +112,14 @@ NO_GAIN, SEARCH_STEPS = EVIDENCE / 5, 40
 # From `FEW_ROWS` on: rows of a search, steps of the replayed choice of widths, their size in log units (down
 # to a tenth of it), rows of random blocks, and blocks that decide between two starts. Judged, by run time.
 SEARCHED_ROWS, STEPS, STEP_SIZE, RANDOM_ROWS, START_BLOCKS = 700, 25, 0.1, 300, 4
+# What a step keeps of the mean slope and of the mean squared slope before it. Source: Adam (Kingma and Ba
+# 2015); the squares forget faster than theirs, as there are few steps.
+STEP_MEMORY = (0.9, 0.98)
+# Share of the rows that decides whether a column has long tails. Judged.
+FAR_SHARE = 0.01
+# Functions that measure a smoothing bias, and the cosines each is made of. Derivation: the relative errors of
+# a variance and of a kernel value are about sqrt(2 / 64) at a point, less over points, and 1 / sqrt(400).
+PRIOR_DRAWS, PRIOR_WAVES = 64, 400
 # Rows whose residuals make intervals and scores, at most. Derivation: the quantile of so many has a standard
 # error of .3 % in level at 90 %, and less beyond.
 CALIBRATION_ROWS = 10_000

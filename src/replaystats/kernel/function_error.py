@@ -10,7 +10,7 @@ made of it cover the function on average over points (Nychka 1988).
 How rough the function is, is itself uncertain: widths and penalty that were chosen may be too smooth by the
 luck of the draw. The draws therefore come from several processes, whose widths are multiples of the kernel's
 and whose noise is from next to nothing to next to everything, each as often as its marginal likelihood says.
-In a small table processes with equal widths join them.
+Processes with equal widths join them: that a feature seems to play no role may be the luck of the draw.
 
 A Gaussian kernel takes the function to be smooth everywhere. Processes with kinks (Matern 3/2) join its own,
 and their probability says how far the rows contradict it: no average over places covers at a jump.
@@ -28,6 +28,7 @@ from scipy.linalg import eigh
 from .._core.arrays import to_numpy
 from .._core.config import memory_budget
 from .._core.random import stream
+from .._core.thresholds import DENSE_SYSTEM, PRIOR_DRAWS, PRIOR_WAVES
 from .._core.typing import FloatArray, IntArray
 from .device import DeviceKernelRidge
 from .device_leaves import DeviceLeaves
@@ -37,17 +38,11 @@ from .kernels import MATERN, Kernel
 from .local import LocalKernelRidge
 from .problem import KernelProblem
 
-# Rows that tell how rough the function is: an eigendecomposition of so many takes a twentieth of a second.
-ROUGHNESS_ROWS = 500
 # Multiples of gamma, and ratios of noise to signal in quarter decades relative to the mean eigenvalue.
 _FACTORS = 2.0 ** np.arange(-2, 3)
 _RATIOS = 10.0 ** (np.arange(-28, 17) / 4)
-# Rows up to which processes with equal widths are weighed, too: many rows tell which of both are right.
-SMALL_TABLE = 100
 # The kernel of functions with kinks.
 WITH_KINKS = "matern32"
-# Functions to draw, and the cosines that they are made of.
-DRAWS, WAVES = 64, 400
 # Format: seed of the draws, so that an answer is the same every time.
 _SEED = 0
 
@@ -110,7 +105,7 @@ def roughness(problem: KernelProblem) -> Roughness:
     (True, True)
     """
     used = np.arange(len(problem.y)) if problem.root_weight is None else np.flatnonzero(problem.root_weight)
-    rows = stream(_SEED, 0).permutation(used)[:ROUGHNESS_ROWS]
+    rows = stream(_SEED, 0).permutation(used)[:DENSE_SYSTEM]
     root = np.ones((len(rows), 1)) if problem.root_weight is None else problem.root_weight[rows, None]
     points, y = problem.points[rows], root * problem.y[rows]
     tiny = float(np.finfo(np.float64).tiny)
@@ -145,13 +140,13 @@ def roughness(problem: KernelProblem) -> Roughness:
 def _processes(problem: KernelProblem, rows: IntArray) -> tuple[NDArray[np.str_], FloatArray]:
     """Return kernels (c,) and gammas (c, p) of processes around those chosen.
 
-    For few rows, around equal widths as well: that a feature seems to play no role may be the luck of the
-    draw. For a Gaussian kernel, with kinks as well: these have longer widths for the same function.
+    Around equal widths as well, and for a Gaussian kernel with kinks, too: these have longer widths for the
+    same function.
     """
     points, name = problem.points[rows], str(problem.kernel.name)
     chosen = np.broadcast_to(np.asarray(problem.kernel.gamma, dtype=np.float64), points.shape[1])
     gammas = [_FACTORS[:, None] * chosen]
-    if len(rows) <= SMALL_TABLE and points.shape[1] > 1:
+    if points.shape[1] > 1:
         spread = points.var(axis=0)
         equal = np.divide(0.5 / points.shape[1], spread, out=np.zeros_like(spread), where=spread > 0.0)
         gammas.append(_FACTORS[:, None] * equal)
@@ -181,14 +176,14 @@ def smoothing_bias(
         Points, in the units of the data.
     rough : Roughness
     """
-    names, gammas, scales = rough.draw(DRAWS)
+    names, gammas, scales = rough.draw(PRIOR_DRAWS)
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
     known, truth = _functions((problem.points, points), names, gammas)
     if isinstance(members, FeatureRidge):
         answers = members.smooth(problem, known, X)
     else:
         answers = to_numpy(members.refit(known).mean(X))
-    return np.asarray((answers - truth) ** 2 @ scales / DRAWS)
+    return np.asarray((answers - truth) ** 2 @ scales / PRIOR_DRAWS)
 
 
 def _functions(
@@ -196,15 +191,18 @@ def _functions(
 ) -> list[FloatArray]:
     """Return values of one function of unit scale for every kernel and row of gammas at sets of points."""
     rng = stream(_SEED, 1)
-    normal, phases = rng.standard_normal((gammas.shape[1], WAVES)), rng.uniform(0, 2 * np.pi, WAVES)
-    heights = np.sqrt(2 / WAVES) * rng.standard_normal((WAVES, len(gammas)))
-    step = max(1, memory_budget() // (32 * WAVES))
+    normal, phases = (
+        rng.standard_normal((gammas.shape[1], PRIOR_WAVES)),
+        rng.uniform(0, 2 * np.pi, PRIOR_WAVES),
+    )
+    heights = np.sqrt(2 / PRIOR_WAVES) * rng.standard_normal((PRIOR_WAVES, len(gammas)))
+    step = max(1, memory_budget() // (32 * PRIOR_WAVES))
     values = [np.empty((len(points), len(gammas))) for points in places]
     for name in np.unique(names):
         frequencies = normal
         if name in MATERN:  # frequencies of Student's t with 2 nu degrees of freedom
             degrees = {"matern12": 1, "matern32": 3, "matern52": 5}[str(name)]
-            frequencies = normal / np.sqrt(stream(_SEED, 2).chisquare(degrees, WAVES) / degrees)
+            frequencies = normal / np.sqrt(stream(_SEED, 2).chisquare(degrees, PRIOR_WAVES) / degrees)
         own = names == name
         for (points, found), gamma in product(
             zip(places, values, strict=True), np.unique(gammas[own], axis=0)

@@ -23,10 +23,6 @@ from .._core.validation import check_int
 from ..engine.executors import make_executor
 from .problem import KernelProblem
 
-# More trees of smaller leaves beat fewer of larger ones at the same cost (docs/how-to/kernel_ridge.md).
-DEFAULT_TREES = 8
-DEFAULT_LEAF_SIZE = 200
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartitionTree:
@@ -231,8 +227,8 @@ class LocalKernelRidge:
 def fit_local(
     problem: KernelProblem,
     *,
-    leaf_size: int = DEFAULT_LEAF_SIZE,
-    n_trees: int = DEFAULT_TREES,
+    leaf_size: int,
+    n_trees: int,
     seed: int,
     n_jobs: int | None = None,
     units: IntArray | None = None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core.errors import must_be
+from .._core.thresholds import FAR_SHARE, SMALL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
 from ..plans.listed import GivenPlan
@@ -17,12 +18,9 @@ from ..plans.make import SCHEMES
 # one learnt for the few does not tell the many apart. With x in units of the typical distance from the
 # median, arcsinh(x) does justice to both. It does not depend on the units of the column.
 
-# A column has long tails where this share of the rows, the farthest from the mean, makes more than half of
-# its sum of squares: of a normal column they make 8 %, of an exponential one 22 %.
-FAR_SHARE, LONG_TAILS = 0.01, 0.5
 STANDARDIZE = ("subset", "global", "arcsinh")
-# A column that is constant on nearly every subset would be drawn again for ever.
-MAX_ATTEMPTS = 100
+# Rounding: draws in which a column that varies on a tenth of the subsets will have varied once.
+_ATTEMPTS = int(np.log(np.finfo(np.float64).eps) / np.log1p(-SMALL))
 # Batch: values of a table at a time.
 _BLOCK_VALUES = 2**22
 # Cost: nearly every column varies already on so many rows of a subset.
@@ -34,7 +32,9 @@ _CONSTANT_SCALE = 1e-7
 def long_tailed(points: FloatArray) -> BoolArray:
     """Say which columns of (n, p) points have long tails, shape (p,).
 
-    A column of two values never has: on any scale it is the same column in other units.
+    A hundredth of the rows, the farthest from the mean, has more of the sum of squares there than all others:
+    of a normal column these have 8 %, of an exponential one 22 %. A column of two values never has them:
+    on any scale it is the same column in other units.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def long_tailed(points: FloatArray) -> BoolArray:
         columns = np.ascontiguousarray(points[:, first : first + step].T)
         squares = np.square(columns - columns.mean(axis=1, keepdims=True))
         far = np.partition(squares, n - n_far, axis=1)[:, n - n_far :]
-        long = far.sum(axis=1) > LONG_TAILS * squares.sum(axis=1)
+        long = 2 * far.sum(axis=1) > squares.sum(axis=1)
         found[first + np.flatnonzero(long)] = [len(np.unique(column)) > 2 for column in columns[long]]
     return found
 
@@ -189,7 +189,7 @@ def redraw_constant(X: FloatArray, plan: ResamplingPlan) -> tuple[ResamplingPlan
         return plan, indices, 0
     _check_can_redraw(X, plan, indices, constant.size)
     indices, n_redrawn = indices.copy(), 0
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+    for attempt in range(1, _ATTEMPTS + 1):
         n_redrawn += constant.size
         indices[constant] = plan.alternative(attempt).indices()[constant]
         constant = constant[_is_constant(X, indices[constant]).any(axis=1)]
@@ -199,7 +199,7 @@ def redraw_constant(X: FloatArray, plan: ResamplingPlan) -> tuple[ResamplingPlan
         must_be(
             "X",
             "such that most subsets see every column vary",
-            f"{constant.size} subset(s) with a constant column after {MAX_ATTEMPTS} draws",
+            f"{constant.size} subset(s) with a constant column after {_ATTEMPTS} draws",
             'Use a larger `subsample_size` or standardize="global".',
         )
     )

@@ -39,6 +39,7 @@ from .._core.thresholds import (
     SEARCH_STEPS,
     SEARCHED_ROWS,
     START_BLOCKS,
+    STEP_MEMORY,
     STEP_SIZE,
     STEPS,
 )
@@ -47,9 +48,8 @@ from .._core.validation import check_array, check_length
 from .likelihood import objective
 from .local import PartitionTree
 
-# Adam with the means of slopes and of squared slopes that Kingma and Ba (2015) recommend for noisy slopes.
-_SLOPE_MEMORY, _SQUARE_MEMORY = 0.9, 0.98
-# Columns have unit scale, so a width beyond these makes a column irrelevant, or every point a stranger.
+# Rounding: columns have unit scale, so with gamma beyond these a column moves no kernel value by 1e-5, or no
+# two points are alike; and noise is 1e-7, or a thousand times, what the function is.
 _LOG_GAMMA_BOUNDS, _LOG_ALPHA_BOUNDS = (-14.0, 7.0), (-16.0, 7.0)
 
 
@@ -302,14 +302,14 @@ def _descend(
     """
     low, high = np.transpose(_bounds(len(start)))
     here, slope, square, total = start, np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
-    seen, first = np.zeros(len(X), dtype=bool), STEPS // 2
+    seen, first, (keep, keep_square) = np.zeros(len(X), dtype=bool), STEPS // 2, STEP_MEMORY
     for step in range(STEPS):
         rows_of = blocks.draw(here)
         gradient = _mean_slope(here, X, y, rows_of, where)
-        slope = _SLOPE_MEMORY * slope + (1 - _SLOPE_MEMORY) * gradient
-        square = _SQUARE_MEMORY * square + (1 - _SQUARE_MEMORY) * gradient**2
-        mean = slope / (1 - _SLOPE_MEMORY ** (step + 1))
-        deviation = np.sqrt(square / (1 - _SQUARE_MEMORY ** (step + 1)))
+        slope = keep * slope + (1 - keep) * gradient
+        square = keep_square * square + (1 - keep_square) * gradient**2
+        mean = slope / (1 - keep ** (step + 1))
+        deviation = np.sqrt(square / (1 - keep_square ** (step + 1)))
         size = STEP_SIZE * (0.55 + 0.45 * np.cos(np.pi * step / STEPS))
         here = np.clip(here - size * mean / np.maximum(deviation, 1e-8), low, high)
         total += here if step >= first else 0.0

@@ -27,7 +27,7 @@ from .._core.validation import resolve_subsample_size
 from ..basis import Basis
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureUnits, Landmarks, block_moments, choose_landmarks, replay_blocks
-from ..kernel.local import DEFAULT_TREES, PartitionTree, column_widths, fit_local, grow_trees
+from ..kernel.local import PartitionTree, column_widths, fit_local, grow_trees
 from ..kernel.local_influence import leave_one_out_residuals, sampled_errors
 from ..kernel.problem import DeviceData, KernelProblem
 from ..moments import Moments
@@ -282,7 +282,7 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> KernelSetti
             choices.pop("n_resamples")
     sizes = {
         "leaf_size": resolve_subsample_size(size, n),
-        "n_trees": DEFAULT_TREES if is_auto(trees) else trees,
+        "n_trees": LEAVES[0][1] if is_auto(trees) else trees,
         "seed": seed,
     }
     fit: Any = partial(fit_local, problem, n_jobs=parameters.resampling.n_jobs, units=whole.units, **sizes)

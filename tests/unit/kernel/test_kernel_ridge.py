@@ -201,7 +201,7 @@ class TestRedraw:
         X = np.zeros((200, 1))
         X[0] = 1.0
         plan = make_plan(200, subsample_size=2, n_resamples=400, random_state=0)
-        with pytest.raises(ValueError, match="after 100 draws"):
+        with pytest.raises(ValueError, match="after 342 draws"):
             fit(X, rng.normal(size=200), plan, standardize="subset")
 
 

@@ -102,7 +102,7 @@ def test_a_kernel_matrix_has_no_points_to_cut(data):
     kernel = make_kernel("precomputed", n_features=90)
     problem = KernelProblem.checked(X @ X.T, y, 1.0, kernel, None, None)
     with pytest.raises(ValueError, match='`kernel` must be one of points when method="local"'):
-        fit_local(problem, seed=0)
+        fit_local(problem, leaf_size=25, n_trees=1, seed=0)
 
 
 def refit_without(X, y, i, model, weight):
