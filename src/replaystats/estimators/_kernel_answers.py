@@ -138,10 +138,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
         expected: Pivot = self.estimate_.pivot(asked)
         if self._kernel.name not in LEARNT_KERNELS:
             return replace(expected, covers=THE_EXPECTED_PREDICTION)
-        standardize = "global" if self._standardize == "subset" else self._standardize
-        problem = KernelProblem.checked(
-            self.X_fit_, self.y_fit_, 1.0, self._kernel, standardize, self._weight
-        )
+        problem = self._problem()
         self._rough = self._rough or roughness(problem)
         bias = self._shaped(smoothing_bias(self.estimate_.members, problem, on_host(asked), self._rough))
         # A fit with an intercept is a weighted mean of the targets, whose noise is that of the plain mean or
@@ -253,12 +250,12 @@ class AnswersOfKernelRidge(ReplayedRegression):
         """Return what the process behind the fit expects at new points; None where k(x, x) is unknown."""
         if not self._kernel.has_diagonal:
             return None
-        standardize = "global" if self._standardize == "subset" else self._standardize
-        return Spread.of(
-            KernelProblem.checked(
-                self.X_fit_, self.y_fit_, self.alpha_, self._kernel, standardize, self._weight
-            )
-        )
+        return Spread.of(self._problem())
+
+    def _problem(self) -> KernelProblem:
+        """Return the problem of all rows in shared units, with the penalty of the fits."""
+        units = "global" if self._standardize == "subset" else self._standardize
+        return KernelProblem.checked(self.X_fit_, self.y_fit_, self.alpha_, self._kernel, units, self._weight)
 
     def _outside(self, points: FloatArray) -> BoolArray:
         if self._kernel.is_precomputed:
@@ -321,10 +318,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
         without_row = (1 - 1 / n) ** k if members.plan.with_replacement else 1 - k / n
         if self._weight is not None or without_row * len(members) < MIN_EFFECTIVE:
             return None
-        standardize = "global" if self._standardize == "subset" else self._standardize
-        problem = KernelProblem.checked(
-            self.X_fit_, self.y_fit_, self.alpha_, self._kernel, standardize, None
-        )
+        problem = self._problem()
         points = problem.points
         K = points if self._kernel.is_precomputed else self._kernel(points, points)
         path = kernel_penalties(K, problem.y)

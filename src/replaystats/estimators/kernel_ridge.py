@@ -155,9 +155,8 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
     each of 10 folds (5 from 1200 rows on): errors on the folds choose between one width per column, one width
     for all columns and the mean of y, and give scores and intervals.
 
-    "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points (of rows drawn
-    several times, k counts the distinct ones); "features" with q of them O(n q^2 + B q^3) and O(m q); "local"
-    with T trees O(T n k^2) and O(T m k).
+    "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points; "features" with
+    q of them O(n q^2 + B q^3) and O(m q); "local" with T trees O(T n k^2) and O(T m k).
     The estimator of the paper is ``ReplayKernelRidge(alpha, gamma=None, method="subsets",
     standardize="subset", resampling=Resampling("U", k, B))``.
 

@@ -19,16 +19,12 @@ from array_api_compat import array_namespace, device
 from .._core.arrays import item_size, like, on_host
 from .._core.config import device_memory_budget
 from .._core.errors import ReplayWarning, must_be
-from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import report_failures
 from ..plans import ResamplingPlan
-from .device_leaves import gathered
+from .device_leaves import COPIES, gathered, solve_groups
 from .fits import explain_failures
 from .problem import DeviceData
-
-# Cost: kernel matrix, its exponent, the factorisation and a spare live at the same time.
-_COPIES = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +71,7 @@ class DeviceKernelRidge:
         )
         centres = xp.take(self.X, xp.asarray(drawn, device=device(self.X)), axis=0)
         weights = xp.astype(weights, self.X.dtype)
-        step = max(1, device_memory_budget() // (_COPIES * drawn.size * item_size(self.X)))
+        step = max(1, device_memory_budget() // (COPIES * drawn.size * item_size(self.X)))
         parts = [
             self.device.kernel(points[first : first + step, ...], centres) @ weights
             for first in range(0, points.shape[0], step)
@@ -86,7 +82,7 @@ class DeviceKernelRidge:
         """Return the prediction of every member, shape (B, m, n_outputs)."""
         xp, points = array_namespace(self.X), self._asked(points)
         B, k, _ = self.dual.shape
-        step = max(1, device_memory_budget() // (_COPIES * points.shape[0] * k * item_size(self.X)))
+        step = max(1, device_memory_budget() // (COPIES * points.shape[0] * k * item_size(self.X)))
         parts = []
         for first in range(0, B, step):
             centres = gathered(self.X, self.subsets[first : first + step])  # (b, k, p)
@@ -152,26 +148,10 @@ def fit_device_subsets(device: DeviceData, plan: ResamplingPlan, *, on_failure: 
 
 def _fit(data: DeviceData, subsets: IntArray) -> tuple[Any, BoolArray]:
     """Return dual coefficients (b, k, n_outputs) of subsets (b, k), and which failed; what fits at a time."""
-    X, y, root = data.points, data.y, data.root
-    xp, k = array_namespace(X), subsets.shape[1]
-    step = max(1, device_memory_budget() // (_COPIES * k * k * item_size(X)))
-    duals, failures = [], []
-    for first in range(0, len(subsets), step):
-        some = subsets[first : first + step]
-        inputs, targets = gathered(X, some), gathered(y, some)
-        matrices = data.kernel(inputs, inputs)
-        if root is not None:
-            weight = gathered(root, some)  # (b, k, 1)
-            matrices = weight * matrices * xp.matrix_transpose(weight)
-        lower, failed = cholesky(add_to_diagonal(matrices, data.problem.alpha))
-        if root is None:
-            dual = solve_factored(lower, targets)
-        else:
-            dual = weight * solve_factored(lower, weight * targets)
-        bad = xp.asarray(failed, device=device(X))[:, None, None]
-        duals.append(xp.where(bad, 0.0, dual) if failed.any() else dual)
-        failures.append(failed)
-    return xp.concat(duals, axis=0), np.concatenate(failures)
+    step = max(1, device_memory_budget() // (COPIES * subsets.shape[1] ** 2 * item_size(data.points)))
+    fits = [solve_groups(data, subsets[first : first + step])[:2] for first in range(0, len(subsets), step)]
+    duals, failed = zip(*fits, strict=True)
+    return array_namespace(data.points).concat(list(duals), axis=0), np.concatenate(failed)
 
 
 def _warn_of_precision(xp: Any, X: Any, alpha: float, k: int) -> None:

@@ -146,14 +146,13 @@ class DeviceLeaves:
 
     def points_of(self, leaves: IntArray) -> Any:
         """Return the points of some leaves, shape (b, k, p)."""
-        if len(self.rows) == 1:
-            return self.device.points[None]
         return gathered(self.device.points, self.rows[leaves])
 
     def factors(self, leaves: IntArray) -> tuple[Any, Any]:
         """Return the factors of sqrt(w) K sqrt(w) + alpha I of some leaves, and sqrt(w) (b, k, 1) or None."""
-        root = _roots(self.device, self.rows[leaves])
-        return (self.factor if self.factor is not None else _system(self, leaves, root)[0]), root
+        rows = self.rows[leaves]
+        root = _roots(self.device, rows)
+        return (self.factor if self.factor is not None else _system(self.device, rows, root)[0]), root
 
     def weights(self, leaves: IntArray, points: Any) -> Any:
         """Return the weight of every row of leaves (b,) in predictions at points (b, c, p), (b, k, c)."""
@@ -240,10 +239,8 @@ def _grow(device: DeviceData, leaf_size: int, seed: int, numbers: range) -> Devi
     )
     duals, failures, lower = [], [], None
     for some in blank.leaf_stacks():
-        root = _roots(device, rows[some])
-        lower, failed = _system(blank, some, root)
-        y = gathered(device.y, rows[some])
-        duals.append(_without_failed(_solved(lower, y, root), failed))
+        dual, failed, lower = solve_groups(device, rows[some])
+        duals.append(dual)
         failures.append(failed)
     dual = array_namespace(device.y).concat(duals, axis=0)
     return replace(
@@ -251,13 +248,20 @@ def _grow(device: DeviceData, leaf_size: int, seed: int, numbers: range) -> Devi
     )
 
 
-def _system(model: DeviceLeaves, leaves: IntArray, root: Any) -> tuple[Any, BoolArray]:
-    """Factor sqrt(w) K sqrt(w) + alpha I of some leaves; rows that fill a leaf up have weight 0."""
-    points = model.points_of(leaves)
-    matrices = model.device.kernel(points, points)
+def solve_groups(device: DeviceData, rows: IntArray) -> tuple[Any, BoolArray, Any]:
+    """Return dual (b, k, n_outputs), failures and factors of fits on rows (b, k), filled up with -1."""
+    root = _roots(device, rows)
+    lower, failed = _system(device, rows, root)
+    return _without_failed(_solved(lower, gathered(device.y, rows), root), failed), failed, lower
+
+
+def _system(device: DeviceData, rows: IntArray, root: Any) -> tuple[Any, BoolArray]:
+    """Factor sqrt(w) K sqrt(w) + alpha I of groups of rows; those that fill one up have weight 0."""
+    points = gathered(device.points, rows)
+    matrices = device.kernel(points, points)
     if root is not None:
         matrices = root * matrices * array_namespace(root).matrix_transpose(root)
-    return cholesky(add_to_diagonal(matrices, model.problem.alpha))
+    return cholesky(add_to_diagonal(matrices, device.problem.alpha))
 
 
 def _solved(lower: Any, right: Any, root: Any) -> Any:

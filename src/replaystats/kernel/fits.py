@@ -20,7 +20,6 @@ from ..engine.executors import Executor, make_executor
 from ..engine.linear import report_failures
 from ..plans import ResamplingPlan
 from .problem import CACHED_BYTES, KernelProblem, check_subsets
-from .repeats import Distinct
 from .scaling import Scaling, redraw_constant
 
 # Batch: kernel values that one task of a parallel run computes: enough to pay for starting it.
@@ -285,9 +284,7 @@ def _own_members(replicates: KernelRidgeReplicates, X: FloatArray, subsets: slic
     """Return predictions of some subsets, each in the units of its own, shape (b, m, n_outputs)."""
     assert replicates.subset_scaling is not None
     indices, dual = replicates.indices[subsets], replicates.dual[subsets]
-    scaling, (distinct, sizes) = replicates.subset_scaling[subsets], (Distinct.of(indices), None)
-    if distinct is not None:
-        indices, dual, sizes = distinct.rows, distinct.added_up(dual), distinct.sizes
+    scaling = replicates.subset_scaling[subsets]
     (n_subsets, k, n_outputs), p = dual.shape, X.shape[1]
     members = np.empty((n_subsets, len(X), n_outputs))
     values = min(CACHED_BYTES, memory_budget() // 3) // 8
@@ -295,11 +292,10 @@ def _own_members(replicates: KernelRidgeReplicates, X: FloatArray, subsets: slic
     step = min(n_subsets, max(1, values // (n_rows * (k + p))))
     kernel, work = replicates.problem.kernel, np.empty(step * n_rows * k)
     for part in _steps(n_subsets, step):
-        size = k if sizes is None else int(sizes[part].max())
         units = scaling[part]
-        points = units(replicates.problem.points[indices[part, :size]])
+        points = units(replicates.problem.points[indices[part]])
         for rows in _steps(len(X), n_rows):
-            np.matmul(kernel(units(X[rows]), points, work=work), dual[part, :size], out=members[part, rows])
+            np.matmul(kernel(units(X[rows]), points, work=work), dual[part], out=members[part, rows])
     members += replicates.intercept[subsets, None, :]
     return members
 

@@ -17,7 +17,6 @@ from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_length, check_real, check_weights
 from ..plans import ResamplingPlan
 from .kernels import LEARNT_KERNELS, Kernel, profile
-from .repeats import Distinct
 from .scaling import STANDARDIZE, Scaling, features_first
 
 # Batch: kernel matrices of about this size stay in a core's cache between the product, exp and the
@@ -46,11 +45,6 @@ class SubsetFits:
             np.concatenate([fit.failed for fit in fits]),
             Scaling.joined([fit.scaling for fit in fits if fit.scaling is not None]),
         )
-
-    def reordered(self, order: IntArray) -> SubsetFits:
-        """Return the fits of the subsets in another order."""
-        scaling = None if self.scaling is None else self.scaling[order]
-        return SubsetFits(self.dual[order], self.intercept[order], self.failed[order], scaling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,31 +145,13 @@ class KernelProblem:
         return replace(self, gram=self.kernel(self.points, self.points))
 
     def fit(self, indices: IntArray) -> SubsetFits:
-        """Fit subsets (b, k), as many at a time as the cache and the budget allow; what repeats, once."""
+        """Fit subsets (b, k), as many at a time as the cache and the budget allow."""
         n_subsets, k = indices.shape
         # kernel matrices, what they are computed from and the copy LAPACK may need: three times their size
-        n_values = min(CACHED_BYTES, memory_budget() // 3) // 8
-        # Without a penalty a point that comes twice has no unique coefficients, and the subset fails.
-        distinct = Distinct.of(indices) if self.alpha > 0 else None
-        if distinct is not None:
-            return self._fit_distinct(distinct, n_values)
-        step = max(1, n_values // (k * k))
+        step = max(1, min(CACHED_BYTES, memory_budget() // 3) // (8 * k * k))
         work = np.zeros(min(step, n_subsets) * k * k)
         blocks = (indices[start : start + step] for start in range(0, n_subsets, step))
-        return SubsetFits.joined([self._fit(block, None, work) for block in blocks])
-
-    def _fit_distinct(self, distinct: Distinct, n_values: int) -> SubsetFits:
-        """Fit the distinct observations of every subset, and share their coefficients out to the draws."""
-        numbers, fits = [], []
-        work = np.zeros(max(n_values, distinct.rows.shape[1] ** 2))
-        for some, size in distinct.blocks(n_values):
-            fit = self._fit(distinct.rows[some, :size], distinct.counts[some, :size], work)
-            padded = np.zeros((len(some), distinct.rows.shape[1], self.y.shape[1]))
-            padded[:, :size] = fit.dual
-            numbers.append(some)
-            fits.append(replace(fit, dual=padded))
-        found = SubsetFits.joined(fits).reordered(np.argsort(np.concatenate(numbers)))
-        return replace(found, dual=distinct.shared_out(found.dual))
+        return SubsetFits.joined([self._fit(block, work) for block in blocks])
 
     def predict_rows(self, subsets: IntArray, rows: IntArray) -> FloatArray:
         """Fit subsets (b, k), and predict some rows (m,) of the data without the intercept.
@@ -195,43 +171,24 @@ class KernelProblem:
             values[number] = np.nan if fit.failed[0] else kernel @ fit.dual[0]
         return values
 
-    def _fit(self, indices: IntArray, counts: IntArray | None, work: FloatArray) -> SubsetFits:
-        y, K, intercept, scaling = self._systems(indices, counts, work)
-        K, y, root = self._weighted(K, y, indices, counts)
-        dual, failed = _solve(K, y, self.alpha)
-        if root is None:
+    def _fit(self, indices: IntArray, work: FloatArray) -> SubsetFits:
+        y, K, intercept, scaling = self._systems(indices, work)
+        if self.root_weight is None:
+            dual, failed = _solve(K, y, self.alpha)
             return SubsetFits(dual, intercept, failed, scaling)
-        return SubsetFits(dual * root, intercept, failed | ~root.any(axis=(1, 2)), scaling)
-
-    def _weighted(
-        self, K: FloatArray, y: FloatArray, indices: IntArray, counts: IntArray | None
-    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """Return sqrt(w) K sqrt(w), sqrt(w) y and sqrt(w) (b, k, 1): a weighted problem is a plain one there.
-
-        K is changed in place.
-        """
-        weight = self._weights(indices, counts)
-        if weight is None:
-            return K, y, None
-        root = np.sqrt(weight)[:, :, None]
+        # A weighted problem is a plain one of sqrt(w) K sqrt(w) and sqrt(w) y.
+        root = self.root_weight[indices][:, :, None]
         K *= root
         K *= root.swapaxes(1, 2)
-        return K, y * root, root
-
-    def _weights(self, indices: IntArray, counts: IntArray | None) -> FloatArray | None:
-        """Return the weight of every observation in its subset, (b, k); None where all weigh the same."""
-        if self.root_weight is None:
-            return None if counts is None else counts.astype(np.float64)
-        weight = self.root_weight[indices] ** 2
-        return weight if counts is None else weight * counts
+        dual, failed = _solve(K, y * root, self.alpha)
+        return SubsetFits(dual * root, intercept, failed | ~root.any(axis=(1, 2)), scaling)
 
     def _systems(
-        self, indices: IntArray, counts: IntArray | None = None, work: FloatArray | None = None
+        self, indices: IntArray, work: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, Scaling | None]:
         """Return y (b, k, n_outputs), K (b, k, k), the intercepts (b, n_outputs) and the subsets' units.
 
-        Of K, the part on and above the diagonal. Units and intercepts are those of the draws: what came
-        several times, `counts`, counts as often. K may lie in `work`.
+        Of K, the part on and above the diagonal. K may lie in `work`.
         """
         y = self.y[indices]
         intercept: FloatArray = np.broadcast_to(self.shared_intercept, (len(y), y.shape[2]))
@@ -242,15 +199,16 @@ class KernelProblem:
         points[:] = self.points[indices]
         if not self.per_subset:
             return y, self.kernel.upper(points, work=work), intercept, None
-        scaling = Scaling.of(points, counts)
+        scaling = Scaling.of(points)
         points = scaling(points)
-        intercept = self._subset_means(y, self._weights(indices, counts))
+        intercept = self._subset_means(y, indices)
         return y - intercept[:, None, :], self.kernel.upper(points, work=work), intercept, scaling
 
-    def _subset_means(self, y: FloatArray, weight: FloatArray | None) -> FloatArray:
+    def _subset_means(self, y: FloatArray, indices: IntArray) -> FloatArray:
         """Return the (weighted) mean of y (b, k, n_outputs) on every subset."""
-        if weight is None:
+        if self.root_weight is None:
             return np.asarray(y.mean(axis=1))
+        weight = self.root_weight[indices] ** 2
         weight[weight.sum(axis=1) == 0] = 1.0  # such a subset counts as failed, but must not divide by zero
         return np.asarray(np.einsum("bk,bko->bo", weight, y) / weight.sum(axis=1)[:, None])
 

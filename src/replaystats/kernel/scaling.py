@@ -103,20 +103,13 @@ class Scaling:
     tails: Compression | None = None
 
     @classmethod
-    def of(cls, points: FloatArray, counts: IntArray | None = None) -> Scaling:
+    def of(cls, points: FloatArray) -> Scaling:
         """Measure mean and standard deviation (divisor k - 1) over the last but one axis.
 
-        A constant column keeps its unit. Where a point stands for several equal ones, `counts` (b, d) says
-        for how many; they add up to the same k in every subset.
+        A constant column keeps its unit.
         """
-        if counts is None:
-            k, centre = points.shape[-2], points.mean(axis=-2, keepdims=True)
-            deviation = points - centre
-        else:
-            k = int(counts[0].sum())
-            centre = np.einsum("bi,bij->bj", counts / k, points)[:, None, :]
-            deviation = points - centre
-            deviation *= np.sqrt(counts)[:, :, None]
+        k, centre = points.shape[-2], points.mean(axis=-2, keepdims=True)
+        deviation = points - centre
         squares = np.einsum("...ij,...ij->...j", deviation, deviation)[..., None, :]
         scale = np.sqrt(squares / max(1, k - 1))
         # Rounding of the mean leaves a constant column a scale above 0; whoever is that near is looked at.
@@ -159,7 +152,7 @@ class Scaling:
         found *= 1.0 / self.scale  # a division takes four times as long
         return found
 
-    def __getitem__(self, subsets: slice | IntArray) -> Scaling:
+    def __getitem__(self, subsets: slice) -> Scaling:
         return Scaling(self.centre[subsets], self.scale[subsets])
 
 
