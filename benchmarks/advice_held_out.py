@@ -185,3 +185,100 @@ HELD_OUT = {
     "queue, rare states": queue(50),
     "PhiBE of order 1, three functions": generator(80),
 }
+
+
+# Written after weak instruments and rare states got the rule of `solver="recommended"`; unchanged since.
+
+
+def sparse_counts(rng, m):
+    return rng.poisson(0.4, (m, 6)).astype(float)
+
+
+def sine_and_trend(rng, m):
+    t = rng.uniform(0, 2, m)
+    return np.column_stack([t, t**2, np.sin(4 * t), np.cos(4 * t)])
+
+
+def blocks(rng, m):
+    shared = rng.normal(size=(m, 2))
+    return np.repeat(shared, 4, axis=1) + 0.5 * rng.normal(size=(m, 8))
+
+
+def per_plant(rng):
+    """A ratio of totals over 30 plants whose sizes have a long tail."""
+    size = rng.lognormal(sigma=1.2, size=30)
+    return (
+        rs.Moments(size, 2.0 * size + np.sqrt(size) * rng.normal(size=30)),
+        np.ones((1, 1)),
+        np.array([2.0]),
+    )
+
+
+def corridor(n, discount=0.95):
+    """One-hot LSTD of a corridor of six rooms; episodes end at the last room; far ones are rare."""
+    forward, rooms = 0.55, 6
+    P = np.zeros((rooms, rooms))
+    for i in range(rooms - 1):
+        P[i, i + 1], P[i, max(i - 1, 0)] = forward, 1 - forward
+    values = np.linalg.solve(np.eye(rooms) - discount * P, -np.ones(rooms) * (np.arange(rooms) < rooms - 1))
+
+    def draw(rng):
+        g, f = np.zeros((n, rooms, rooms)), np.zeros((n, rooms))
+        for i in range(n):
+            s = 0
+            for _ in range(15):
+                if s == rooms - 1:
+                    break
+                following = s + 1 if rng.random() < forward else max(s - 1, 0)
+                g[i, s, s] += 1.0
+                if following < rooms - 1:
+                    g[i, s, following] -= discount
+                f[i, s] += -1.0 + rng.normal()
+                s = following
+        rest = slice(0, rooms - 1)
+        return rs.Moments(g[:, rest, rest], f[:, rest]), np.eye(rooms - 1), values[rest]
+
+    return draw
+
+
+def quarterly(n, rng):
+    """LSTD with two functions on a slow autoregression whose rewards are noisier far out."""
+    s, g, f = 0.5 * rng.normal(size=n), 0.0, 0.0
+    for _ in range(4):
+        following = 0.9 * s + 0.3 * rng.normal(size=n)
+        a, b = (np.stack([np.ones_like(x), x, np.abs(x)], axis=-1) for x in (s, following))
+        g = g + a[:, :, None] * (a - 0.9 * b)[:, None, :]
+        f = f + a * (s + (0.2 + s**2) * rng.normal(size=n))[:, None]
+        s = following
+    return g, f
+
+
+SLOW = np.linspace(-1.2, 1.2, 30)
+LAST = {
+    "sparse counts": rows(
+        80, sparse_counts, lambda x: 0.3 * x[:, 0], lambda x, r: (0.5 + x.sum(axis=1)) * r.normal(size=len(x))
+    ),
+    "sine and trend": rows(
+        45, sine_and_trend, lambda x: x[:, 2] + 0.5 * x[:, 0], lambda x, r: 0.6 * r.standard_t(4, len(x))
+    ),
+    "two blocks of four columns": rows(
+        60, blocks, lambda x: 0.3 * x[:, 0] - 0.3 * x[:, 5], lambda x, r: r.normal(size=len(x))
+    ),
+    "exact and strong": rows(
+        50, normal(3), lambda x: 3.0 * x.sum(axis=1), lambda x, r: 0.5 * r.normal(size=len(x))
+    ),
+    "quiet in the middle": rows(
+        120, normal(4), lambda x: x[:, 0], lambda x, r: np.abs(x).max(axis=1) ** 2 * r.normal(size=len(x))
+    ),
+    "60 clusters, weak": of_clusters(60, (1, 4), 3, 0.4),
+    "8 large clusters": of_clusters(8, (20, 40), 2, 0.5),
+    "a weak instrument, n = 60": of_instruments(60, np.diag([0.35]), lambda z, r: r.normal(size=len(z))),
+    "a strong instrument, long tails": of_instruments(
+        150, np.diag([1.0]), lambda z, r: r.standard_t(3, len(z))
+    ),
+    "plants": per_plant,
+    "corridor": corridor(40),
+    "slow autoregression": of_sums(
+        quarterly, 100, np.stack([np.ones_like(SLOW), SLOW, np.abs(SLOW)], axis=-1)
+    ),
+}

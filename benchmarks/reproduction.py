@@ -1,11 +1,10 @@
-"""What `replaystats reproduce` and the shipped studies found, gathered from their folders; nothing by hand.
+"""What `replaystats reproduce` found, gathered from its folder; nothing by hand.
 
-    replaystats reproduce --out results/full
-    replaystats study policy-2d --out results/policy-2d      # policy-6d likewise
-    python benchmarks/reproduction.py results/full results/policy-2d ...
+    replaystats reproduce all qlearning --out results/full
+    python benchmarks/reproduction.py results/full
 
-writes benchmarks/results/reproduction.json: agreement, verdicts, the cells beside the paper's grids without
-their lists, and the studies' tables; of a study that is not named the table stays.
+writes benchmarks/results/reproduction.json: agreement, verdicts, and the cells beside the paper's grids
+without their lists.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ def read(path: Path) -> Any:
 
 
 def cells_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the finished cells of a run by key, without the settings in the first line."""
+    """Return the finished cells of a run by key."""
     lines = map(json.loads, (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines())
-    return {line["key"]: line for line in lines if "key" in line}
+    return {line["key"]: line for line in lines}
 
 
-def gather(run: Path, studies: list[Path], known: dict[str, Any]) -> dict[str, Any]:
-    """Return what a run and studies found; `known` holds the tables of studies that were not run again."""
+def gather(run: Path) -> dict[str, Any]:
+    """Return what a run found."""
     manifest, summary = read(run / "manifest.json"), read(run / "summary.json")
     cells = cells_of(run)
     seconds: dict[str, float] = {}
@@ -69,16 +68,13 @@ def gather(run: Path, studies: list[Path], known: dict[str, Any]) -> dict[str, A
             for key, line in cells.items()
             if key.partition(" ")[0] not in GRIDS
         },
-        "studies": known | {folder.name: rounded(read(folder / "table.json")) for folder in studies},
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folders", nargs="+", type=Path)
-    run, *studies = parser.parse_args().folders
-    path = RESULTS / "reproduction.json"
-    found = gather(run, studies, read(path)["studies"] if path.exists() else {})
+    parser.add_argument("folder", type=Path)
+    found, path = gather(parser.parse_args().folder), RESULTS / "reproduction.json"
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(path)
 

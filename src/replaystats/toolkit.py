@@ -20,6 +20,7 @@ from ._core.validation import (
     check_real,
     physical_memory,
 )
+from ._core.version import versions
 from .buffer.rows import Rings
 from .engine.checkpoint import describe
 from .moments.streamed import AnyMoments
@@ -59,6 +60,7 @@ __all__ = [
     "significant",
     "stream",
     "track",
+    "versions",
     "write_bytes",
     "write_text",
 ]

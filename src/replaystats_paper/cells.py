@@ -97,6 +97,8 @@ class Experiment:
         The published M.
     cells, quick_cells : tuple of Cell
         The published grid, and the part of it that ``--quick`` runs.
+    by_name : bool
+        Whether it runs only where it is named, not with all.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Experiment:
     repetitions: int
     cells: tuple[Cell, ...]
     quick_cells: tuple[Cell, ...]
+    by_name: bool = False
 
     def chosen_repetitions(self, wanted: int | None) -> int:
         """Return M as published, or as wanted where repetitions are the data sets of a figure."""
@@ -139,7 +142,7 @@ def load_catalogue() -> dict[str, Experiment]:
 
 
 def find_experiments(names: Sequence[str]) -> list[Experiment]:
-    """Return the named experiments; none, or "all", means every one.
+    """Return the named experiments; none, or "all", means every one but those that run by name only.
 
     Examples
     --------
@@ -147,11 +150,10 @@ def find_experiments(names: Sequence[str]) -> list[Experiment]:
     [Experiment(rmse-kernel, 36 cells, Figure 14)]
     """
     catalogue = load_catalogue()
-    if not names or "all" in names:
-        return list(catalogue.values())
     for name in names:
         check_choice(name, "NAME", ["all", *catalogue])
-    return [experiment for name, experiment in catalogue.items() if name in names]
+    every = not names or "all" in names
+    return [one for name, one in catalogue.items() if name in names or (every and not one.by_name)]
 
 
 def _read(name: str, config: Mapping[str, Any]) -> Experiment:
@@ -172,6 +174,7 @@ def _read(name: str, config: Mapping[str, Any]) -> Experiment:
         repetitions=config.get("repetitions", 1),
         cells=cells(grid),
         quick_cells=cells({**grid, **config.get("quick", {})}),
+        by_name=config.get("by_name", False),
     )
 
 

@@ -7,10 +7,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from . import cost_rules, rules, theory_rules
+from . import cost, rules
 from .cells import Cell, Experiment
 from .compare import (
     GROUPS,
@@ -43,6 +42,8 @@ class Claim:
         Name of the function that judges: Evidence -> Verdict.
     criterion : str
         What that function takes the words to mean.
+    options : dict
+        Its further arguments.
     """
 
     name: str
@@ -51,11 +52,12 @@ class Claim:
     needs: tuple[str, ...]
     rule: str
     criterion: str
+    options: Mapping[str, Any]
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Return the verdict on finished cells."""
-        modules = (rules, cost_rules, theory_rules)
-        verdict: Verdict = next(vars(m)[self.rule] for m in modules if self.rule in vars(m))(evidence)
+        module = rules if hasattr(rules, self.rule) else cost
+        verdict: Verdict = getattr(module, self.rule)(evidence, **self.options)
         return verdict
 
 
@@ -68,25 +70,13 @@ def load_claims() -> dict[str, Claim]:
     'Under its conditions liminf [Var(plain) - Var(U)] >= 0.'
     """
     found = tomllib.loads((resources.files(__package__) / "claims.toml").read_text(encoding="utf-8"))
-    criteria: dict[str, str] = found["criteria"]
-    return {
-        name: Claim(
-            name=name, paper=row["paper"], words=row["words"], needs=tuple(row["needs"]), rule=row["rule"],
-            criterion=criteria[row["rule"]],
-        )
-        for name, row in found["claims"].items()
-    }  # fmt: skip
-
-
-def judge_q_learning(folder: Path) -> tuple[Claim, Verdict] | None:
-    """Judge Appendix D by the study of Q-learning in `folder`, if it was run there; None otherwise."""
-    try:
-        found = json.loads((folder / "qlearning" / "orderings.json").read_text(encoding="utf-8"))
-        orderings = {row["claim"]: row["verdict"] for row in found["orderings"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    verdict = theory_rules.memory_size(orderings, quick=bool(found.get("quick")))
-    return load_claims()["memory-size"], verdict
+    claims = {}
+    for name, row in found["claims"].items():
+        known = {key: row.pop(key) for key in ("paper", "words", "rule")}
+        criterion = row.pop("criterion", found["criteria"].get(known["rule"], ""))
+        needs = tuple(row.pop("needs"))
+        claims[name] = Claim(name=name, needs=needs, criterion=criterion, options=row, **known)
+    return claims
 
 
 def judge_claims(
@@ -152,8 +142,6 @@ def collect(experiments: Sequence[Experiment], journal: Journal, *, quick: bool)
         findings.each_cell.extend(compare_each_cell(group, mine, journal))
     whose = {experiment.name: experiment.whose for experiment in experiments}
     findings.verdicts.update(judge_claims(cells, whose, journal))
-    if (appendix := judge_q_learning(journal.path.parent)) is not None:
-        findings.verdicts[appendix[0].name] = appendix
     if quick:
         for name, (claim, verdict) in findings.verdicts.items():
             findings.verdicts[name] = claim, as_in_full(name, verdict)

@@ -10,20 +10,16 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from replaystats.cli import Stopped
-from replaystats.cli.console import check_outputs, err, out, plain_errors, watched
+from replaystats.cli.console import check_outputs, err, out, plain_errors
 
-if TYPE_CHECKING:
-    from .rerun import Work
-
-QLEARNING = "qlearning"
 SEED, BETA, SOLVER = 20260, 1.0, "pinv"
 
 
@@ -54,30 +50,14 @@ def reproduce_experiments(
         from .cells import Settings, find_experiments
         from .rerun import reproduce
 
-        wanted = list(names or [])
-        if QLEARNING in wanted:
-            wanted.remove(QLEARNING)
-            out.print(str(_reproduce_qlearning(out_folder, quick, jobs, seed)), markup=False)
-            if not wanted:
-                return
-        experiments = find_experiments(wanted)
+        experiments = find_experiments(names or [])
         settings = Settings(seed=seed, beta=beta, solver=solver, repetitions=repetitions)
         command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        with work_bar() as (start, advance):
-            report = reproduce(
-                experiments, settings, out_folder, quick=quick, jobs=jobs or usable_cores(), command=command,
-                on_start=start, on_finished=advance,
-                tell=lambda text: err.print(text, markup=False),
-            )  # fmt: skip
+        report = reproduce(
+            experiments, settings, out_folder, quick=quick, jobs=jobs or usable_cores(), command=command,
+            progress=True, tell=lambda text: err.print(text, markup=False),
+        )  # fmt: skip
     out.print(str(report), markup=False)
-
-
-def _reproduce_qlearning(folder: Path, quick: bool, jobs: int | None, seed: int) -> Path:
-    """Run the study of replay in Q-learning, which has cells and a page of its own."""
-    from .qlearning import run_qlearning, write_page
-
-    result = run_qlearning(folder, quick=quick, jobs=jobs or usable_cores(), seed=seed)
-    return write_page(result, folder / QLEARNING)
 
 
 def usable_cores() -> int:
@@ -128,49 +108,19 @@ def list_experiments() -> None:
     from rich.table import Table
 
     from .cells import load_catalogue
-    from .qlearning import all_cells
 
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "in the paper", "what"):
         table.add_column(heading, no_wrap=heading == "name")
     table.add_column("cells", justify="right")
     for experiment in load_catalogue().values():
-        table.add_row(experiment.name, experiment.paper, experiment.title, str(len(experiment.cells)))
-    count = str(len(all_cells(quick=False)))
-    table.add_row("qlearning", "Appendix D", "Replay in Q-learning; runs by name only", count)
+        title = experiment.title + ("; runs by name only" if experiment.by_name else "")
+        table.add_row(experiment.name, experiment.paper, title, str(len(experiment.cells)))
     out.print(table)
 
 
 FAILED = 1
 _GO_ON = "What is finished is kept; the same command goes on from there."
-
-
-@contextmanager
-def work_bar() -> Iterator[tuple[Callable[[Sequence[Work]], None], Callable[[Work], None]]]:
-    """Draw a bar with the remaining time, in units of estimated work; silent when nobody watches.
-
-    Yields two functions: one receives all the work, the other each finished piece.
-    """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    from .rerun import cost_of
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"),
-               TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=err, transient=True, disable=not watched()) as bar:
-        task = bar.add_task("")
-        left: list[str] = []
-
-        def start(work: Sequence[Work]) -> None:
-            left.extend(cell.key for cell, _ in work)
-            bar.update(task, total=sum(map(cost_of, work)), description=f"{len(left)} cells")
-
-        def advance(work: Work) -> None:
-            left.remove(work[0].key)
-            description = f"{len(left)} cells" if left else "figures and report"
-            bar.update(task, advance=cost_of(work), description=description)
-
-        yield start, advance
 
 
 @contextmanager

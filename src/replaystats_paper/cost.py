@@ -1,4 +1,4 @@
-"""What kernel ridge costs and buys over n.
+"""What kernel ridge costs and buys over n, and the rules for claims about time and cost.
 
 Sizes grow with n as the paper says, with constants (n^(1/8) alone would be 2.0 to 3.3 for every n that can be
 run); all methods share the kernel exp(-6 |x - x'|^2) and the paper's lambda = n^(-2/3). Seconds are those of
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
+from scipy.stats import binom
 
 from replaystats import ReplayKernelRidge, make_plan, replicate
 from replaystats.basis import Basis, Nystroem, RandomFourier
@@ -21,11 +23,23 @@ from replaystats.moments import ridge_moments
 from replaystats.plans import ResamplingPlan
 from replaystats.simulate import two_bumps, two_bumps_function
 from replaystats.solvers import Solution, Solver
-from replaystats.toolkit import ArrayLike, FloatArray
+from replaystats.toolkit import ArrayLike, FloatArray, significant
 
 from .cells import Cell, Settings, cell_stream
 from .kernel import penalty, whole
-from .measures import rmse
+from .measures import (
+    AUTHORS_HOURS,
+    FAILS,
+    HOLDS,
+    IN_PART,
+    REPLAYED,
+    UNDECIDED,
+    Evidence,
+    Verdict,
+    of_all,
+    published_hours,
+    rmse,
+)
 
 LARGEST_FULL = 4000  # beyond, a full fit takes a minute
 FEWEST_LARGE = 3  # data sets beyond
@@ -191,3 +205,189 @@ def _fit_features(X: FloatArray, y: FloatArray, basis: Basis, plan: ResamplingPl
     moments = ridge_moments(X, y, basis)
     theta = replicate(moments, plan, solver=BareRidge(penalty(len(y)))).theta.mean(axis=0)
     return lambda points: np.asarray(basis(points) @ theta)
+
+
+CONFIDENCE = 0.99
+# Ratios of times this close to 1 are nobody's gain, and the first to flip on another machine.
+MARGIN = 1.1
+# Below this n the cubic part of a full fit is not yet most of its time.
+SMALLEST_JUDGED = 4000
+# What the paper calls large-scale: from here on a full fit takes noticeable time.
+SMALLEST_LARGE = 1000
+_SIZES_OF_REPLAY = ("claimed", "exact", "example1", "example2")
+# Example 1 with s = 1, p = 2, delta = 1/5: 2s / (2s + p) (1 - delta), the exponent of the squared error.
+RATE_1 = 0.4
+# Of the authors' laptop.
+LAPTOP_CORES = 12
+ByMethod = dict[str, dict[int, dict[str, float]]]
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return an interval for the median from order statistics, valid for any distribution.
+
+    Examples
+    --------
+    >>> median_interval(list(range(1, 101)))
+    (37, 64)
+    """
+    ordered = sorted(values)
+    depth = int(binom.ppf((1 - CONFIDENCE) / 2, len(ordered), 0.5))
+    return ordered[max(0, depth - 1)], ordered[min(len(ordered) - 1, len(ordered) - depth)]
+
+
+def faster(ratios: Sequence[float]) -> bool | None:
+    """Say whether replayed / plain is clearly below 1 (True), clearly above (False), or neither (None)."""
+    low, high = median_interval(ratios)
+    if high < 1 / MARGIN:
+        return True
+    return False if low > MARGIN else None
+
+
+def saves_time(evidence: Evidence) -> Verdict:
+    """Judge Tables 1 and 2 as they are worded, on the sizes of their rows and on larger ones."""
+    found: dict[int, list[bool | None]] = {}
+    medians: dict[int, list[float]] = {}
+    for cell in evidence.cells[evidence.first]:
+        ratios = evidence.journal.results(cell.key)["ratios"]
+        found.setdefault(cell["n"], []).extend(faster(ratios[m]) for m in REPLAYED)
+        medians.setdefault(cell["n"], []).extend(float(np.median(ratios[m])) for m in REPLAYED)
+    rows = [n for n in found if n <= 250]
+    decided = [answer for n in rows for answer in found[n]]
+    overtaken = [n for n in found if all(answer is True for answer in found[n])]
+    parts = [
+        f"n = {n}: {significant(min(m), 2)} to {significant(max(m), 2)}" for n, m in sorted(medians.items())
+    ]
+    reason = (
+        "Median of replayed / plain time with lean code, over k and U, V: " + "; ".join(parts) + ". In the "
+        f"table's rows replay is clearly faster in {decided.count(True)}, clearly slower in "
+        f"{decided.count(False)} of {len(decided)} comparisons."
+    )
+    if overtaken:
+        reason += f" It is clearly faster in all of them at n = {', '.join(map(str, sorted(overtaken)))}."
+    if all(decided):
+        return Verdict(HOLDS, reason)
+    largest_wins = max(found) in overtaken and max(found) > 250
+    if largest_wins:
+        return Verdict(IN_PART, reason)
+    return Verdict(FAILS if False in decided else UNDECIDED, reason)
+
+
+def _scaling(evidence: Evidence) -> ByMethod:
+    """Return the results of every method by n; "worst" is the variance with features fixed or redrawn."""
+    rows: ByMethod = {}
+    for cell in sorted(evidence.cells["scaling"], key=lambda one: int(one["n"])):
+        row = evidence.journal.results(cell.key)
+        worst = max(row["variance"], row.get("variance_redrawn", 0.0))
+        rows.setdefault(cell["method"], {})[cell["n"]] = row | {"worst": worst}
+    return rows
+
+
+def _decided(label: str, largest: int, reason: str, beside: str = "") -> Verdict:
+    """Return the verdict; undecided where the largest n says nothing about an order of growth."""
+    if largest >= SMALLEST_JUDGED:
+        return Verdict(label, reason, beside)
+    return Verdict(UNDECIDED, f"{reason} Too small: an order of growth needs n = {SMALLEST_JUDGED}.", beside)
+
+
+def order_of_cost(evidence: Evidence) -> Verdict:
+    """Judge "from O(n^3) to as low as O(n^2), with less variance", sizes growing as the paper says."""
+    rows = _scaling(evidence)
+    common = max(rows["full"])
+    full = rows["full"][common]
+    exponent = {}
+    for method, by_size in rows.items():
+        shared = [n for n in by_size if n <= common]
+        exponent[method] = fitted_exponent(shared, [by_size[n]["seconds"] for n in shared])
+    parts: list[str] = []
+    good: dict[str, bool | None] = {}
+    for method in (*_SIZES_OF_REPLAY, "divide", "nystroem"):
+        if common in rows.get(method, {}):
+            ratios = {name: rows[method][common][name] / full[name] for name in ("seconds", "rmse", "worst")}
+            better = ratios["seconds"] < 1 and exponent[method] < exponent["full"]
+            close = 1 / MARGIN <= ratios["seconds"] <= MARGIN
+            good[method] = False if ratios["worst"] > 1 else None if close else better
+            shown = (f"{name} × {significant(ratio, 2)}" for name, ratio in ratios.items())
+            parts.append(f"{method}: exponent {exponent[method]:.1f}, {', '.join(shown)}")
+    reason = (
+        f"At n = {common} against the full fit (exponent {exponent['full']:.1f}; worst: the variance with "
+        f"features fixed or redrawn): {'; '.join(parts)}."
+    )
+    claimed, *examples = (good.get(name, False) for name in ("claimed", "example1", "example2", "exact"))
+    in_part = IN_PART if True in examples else FAILS
+    open_question = claimed is None or (None in examples and True not in examples)
+    return _decided(HOLDS if claimed else UNDECIDED if open_question else in_part, common, reason)
+
+
+def example_1(evidence: Evidence) -> Verdict:
+    """Judge Example 1: its cost, and its rate of convergence over all sizes that were run."""
+    rows = _scaling(evidence)["example1"]
+    sizes_n = list(rows)
+    rate = stats.linregress(np.log(sizes_n), 2 * np.log([row["rmse"] for row in rows.values()]))
+    cost = fitted_exponent(sizes_n, [row["seconds"] for row in rows.values()])
+    reason = (
+        f"Squared error ~ n^({significant(rate.slope, 2)} +- {significant(rate.stderr, 1)}), claimed "
+        f"{significant(-RATE_1, 2)}; time ~ n^{significant(cost, 2)}, claimed {CLAIMED['example1']:g} and "
+        f"(log n)^2; n = {sizes_n[0]} to {sizes_n[-1]}."
+    )
+    good = int(rate.slope - 2 * rate.stderr <= -RATE_1) + int(cost <= CLAIMED["example1"])
+    return _decided((FAILS, IN_PART, HOLDS)[good], sizes_n[-1], reason)
+
+
+def example_2(evidence: Evidence) -> Verdict:
+    """Judge Example 2: its cost, and a variance below the full fit's."""
+    rows, full = (_scaling(evidence)[method] for method in ("example2", "full"))
+    n = max(rows)
+    cost = fitted_exponent(list(rows), [row["seconds"] for row in rows.values()])
+    ratio = rows[n]["worst"] / full[n]["variance"]
+    reason = (
+        f"Time ~ n^{significant(cost, 2)}; at n = {n} the variance is {significant(ratio, 2)} times that of "
+        "the full fit."
+    )
+    good = int(cost <= CLAIMED["example2"]) + int(ratio < 1)
+    return _decided((FAILS, IN_PART, HOLDS)[good], n, reason)
+
+
+def operations(evidence: Evidence) -> Verdict:
+    """Judge the cost O(B k q^2 + B q^3) by the growth of measured times."""
+    parts, bad, largest = [], 0, 0
+    for method in ("claimed", "example1", "example2"):
+        rows = _scaling(evidence)[method]
+        counts = [sizes(method, n) for n in rows]
+        steps = [c["B"] * (c["k"] * c["q"] ** 2 + c["q"] ** 3) for c in counts]
+        predicted = fitted_exponent(list(rows), steps)
+        found = fitted_exponent(list(rows), [row["seconds"] for row in rows.values()])
+        bad += found > predicted + 0.15
+        largest = max(rows)
+        parts.append(f"{method} {significant(found, 2)} (predicted {significant(predicted, 2)})")
+    return _decided(of_all(bad, len(parts)), largest, f"Exponents of time: {', '.join(parts)}.")
+
+
+def practical(evidence: Evidence) -> Verdict:
+    """Judge "a practical and efficient alternative, especially for large-scale problems"."""
+    rows = _scaling(evidence)
+    wins: dict[int, list[str]] = {}
+    for n, full in rows["full"].items():
+        known = {method: rows[method][n] for method in _SIZES_OF_REPLAY if n in rows[method]}
+        measures = (("seconds", "seconds"), ("worst", "variance"), ("rmse", "rmse"))
+        wins[n] = [m for m, row in known.items() if all(row[mine] < full[its] for mine, its in measures)]
+    listed = (f"n = {n}: {', '.join(names) or 'none'}" for n, names in wins.items())
+    largest = max(wins)
+    error = rows["divide"][largest]["rmse"] / rows["full"][largest]["rmse"]
+    large = [bool(names) for n, names in wins.items() if n >= SMALLEST_LARGE]
+    label = HOLDS if all(large) else IN_PART if any(large) else FAILS
+    reason = f"Below the full fit in time, variance and error: {'; '.join(listed)}."
+    return _decided(label, largest, reason, f"Divide and conquer there: RMSE × {significant(error, 2)}.")
+
+
+def three_hours(evidence: Evidence) -> Verdict:
+    """Judge "all experiments within three hours", with every core of the laptop at work."""
+    ours = sum(line["seconds"] for line in evidence.journal.lines.values()) / 3600
+    shown = ", ".join(f"{name} {significant(value, 2)} h" for name, value in published_hours().items())
+    total = sum(AUTHORS_HOURS.values())
+    reason = (
+        f"Timing parts of the authors' code gives about {total:g} h of one core for all grids: three hours "
+        f"need {significant(total / 3, 2)} cores, and an Apple M2 Pro has at most {LAPTOP_CORES}. The "
+        f"published times of the fits alone, without policy evaluation: {shown}."
+    )
+    beside = f"Lean code takes {significant(ours, 2)} h of one core for the cells of this run."
+    return Verdict(HOLDS if total <= 3 * LAPTOP_CORES else FAILS, reason, beside)

@@ -134,6 +134,21 @@ def _federated(experiment: Experiment, cells: Sequence[Cell], journal: Journal) 
     return figure
 
 
+def _qlearning(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+    """Draw steps of late episodes, and the parts of the error of Q, against the capacity of the memory."""
+    panels = {"returns": "steps per late episode", "bias2": "squared bias of Q", "variance": "variance of Q"}
+    figure, axes = new_figure(1, len(panels), size=(12.0, 3.8))
+    for n_replays, colour in zip(sorted({cell["B"] for cell in cells}), ("#0072B2", "#D55E00"), strict=False):
+        mine = [(cell["n"], journal.results(cell.key)) for cell in cells if cell["B"] == n_replays]
+        for ax, name in zip(axes[0], panels, strict=True):
+            values = [np.abs(np.mean(found[name])) for _, found in mine]
+            ax.loglog([n for n, _ in mine], values, "o-", color=colour, label=f"B = {n_replays}")
+    for ax, label in zip(axes[0], panels.values(), strict=True):
+        ax.set(xlabel="capacity n", ylabel=label)
+    axes[0, 0].legend(fontsize=8, frameon=False)
+    return figure
+
+
 def _features(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
     figure, axes = new_figure(1, 1, size=(6.0, 4.0))
     distances = [journal.results(cell.key)["distance"] for cell in cells]
@@ -284,6 +299,10 @@ _DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], 
     "features": (
         _features,
         "n = 200, k = 20, B = 50, the same subsets; root mean square distance of the predictions.",
+    ),
+    "qlearning": (
+        _qlearning,
+        "The 20 x 20 maze of Zhang and Sutton (2017), k = 10; late: the last 60 % of the episodes.",
     ),
     "federated": (_federated, "Ten clients with 40 rows each; 100 data sets."),
 }

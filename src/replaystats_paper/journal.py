@@ -1,9 +1,9 @@
 """What every long run shares: a journal of finished cells, processes, and a manifest of what the run was.
 
-The journal has one line of JSON per finished cell, whole or absent, whatever interrupts the run. The first
-line holds the settings, every line its own checksum. A line that is not what was written (cut short by a
-kill, changed by hand or by a disk) takes no part: it is moved to a file beside the journal and said, and its
-cell is computed again. One run at a time may write; a second in the same folder is refused.
+The journal has one line of JSON per finished cell, whole or absent, whatever interrupts the run. Every line
+has the settings of its run and its own checksum. A line that is not what was written (cut short by a kill,
+changed by hand or by a disk) is removed, with a warning, and its cell is computed again. One run at a time
+may write; a second in the same folder is refused.
 """
 
 from __future__ import annotations
@@ -15,24 +15,17 @@ import warnings
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from replaystats import ReplayWarning
-from replaystats.toolkit import lock_file, must_be, open_own, physical_memory, write_bytes
+from replaystats import ReplayWarning, __version__
+from replaystats.toolkit import lock_file, must_be, open_own, physical_memory, versions, write_bytes
 
-FILE_NAME = "cells.jsonl"
-SET_ASIDE_NAME = "cells.set-aside"
-_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "key": str,
-    "repetitions": int,
-    "seconds": (int, float),
-    "results": dict,
-}
+FILE_NAME, LOCK_NAME, REPORT_NAME = "cells.jsonl", ".lock", "report.html"
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class HasSettings(Protocol):
@@ -54,13 +47,12 @@ class Journal:
         Where ``cells.jsonl`` lies or will lie.
     settings : Settings, or anything with `as_dict`
     tell : callable
-        Receives a sentence about what was set aside; by default a `ReplayWarning`.
+        Receives a sentence about what was damaged; by default a `ReplayWarning`.
 
     Raises
     ------
     ValueError
-        If the folder is a file, cannot be written, is in use, or holds results of other settings, or of
-        settings that are not known.
+        If the folder is a file, cannot be written, is in use, or holds results of other settings.
     """
 
     def __init__(
@@ -68,10 +60,10 @@ class Journal:
     ) -> None:
         self.path = folder / FILE_NAME
         self.lines: dict[str, dict[str, Any]] = {}
-        self._tell = tell or (lambda text: warnings.warn(text, ReplayWarning, stacklevel=3))
+        self._settings = settings.as_dict()
         self._lock = FolderLock(folder)
         try:
-            self._load(settings)
+            self._load(tell or (lambda text: warnings.warn(text, ReplayWarning, stacklevel=4)))
         except BaseException:
             self.close()
             raise
@@ -88,7 +80,8 @@ class Journal:
         OSError
             If it could not be written, for example on a full disk; the journal is as it was before.
         """
-        data = memoryview(_encoded(line))
+        written = {"settings": self._settings, **line}
+        data = memoryview(json.dumps({**written, "check": _checksum(written)}).encode() + b"\n")
         descriptor = open_own(self.path, os.O_WRONLY | os.O_APPEND)
         size = os.fstat(descriptor).st_size
         try:
@@ -114,64 +107,36 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def _load(self, settings: HasSettings) -> None:
-        """Read what is whole, set the rest aside, and leave a journal of whole lines."""
-        raw = self.path.read_bytes().split(b"\n") if self.path.exists() else []
-        header = _header(raw[0]) if raw else None
-        kept, aside = [_encoded({"settings": settings.as_dict()})], []
-        for number, text in enumerate(raw[1:] if raw else [], start=2):
-            if not text:
-                continue
-            line, fault = _decoded(text)
-            if line is None:
-                aside.append((number, text, fault))
-            else:
+    def _load(self, tell: Callable[[str], None]) -> None:
+        """Read what is whole, and leave a journal of whole lines."""
+        raw = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        found = [_read(text) for text in raw]
+        for line in found:
+            if line is not None:
+                self._check_settings(line.pop("settings"))
                 self.lines[line["key"]] = line
-                kept.append(text + b"\n")
-        if header is None and (self.lines or any(b'"results"' in text for _, text, _ in aside)):
-            rule = "a folder whose journal says its settings in the first line"
-            hint = (
-                "Its first line is damaged, so nobody knows what its cells are. "
-                f"Remove {self.path.name}, or choose another folder."
-            )
-            raise ValueError(must_be("--out", rule, self.path.parent, hint))
-        if header is not None:
-            self._check_settings(header, settings)
+        damaged = [str(number) for number, line in enumerate(found, start=1) if line is None]
         # A link gives way to a file of one's own: what it points to is not written.
-        if not raw or aside or header is None or raw[-1] or self.path.is_symlink():
-            self._set_aside(aside)
+        if damaged or self.path.is_symlink() or not self.path.exists():
+            kept = [text for text, line in zip(raw, found, strict=True) if line is not None]
             write_bytes(self.path, b"".join(kept))
+        if damaged:
+            tell(
+                f"{self.path} had {len(damaged)} damaged line(s), which are removed: "
+                f"{', '.join(damaged[:5])}. Their cells are computed again."
+            )
 
-    def _set_aside(self, aside: list[tuple[int, bytes, str]]) -> None:
-        if not aside:
-            return
-        path = self.path.with_name(SET_ASIDE_NAME)
-        with os.fdopen(open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
-            file.write(b"".join(text + b"\n" for _, text, _ in aside))
-        faults = "; ".join(f"line {number} is {fault}" for number, _, fault in aside[:5])
-        more = f"; and {len(aside) - 5} more" if len(aside) > 5 else ""
-        self._tell(
-            f"{self.path} has {len(aside)} damaged line(s), moved to {path.name}; "
-            f"their cells are computed again ({faults}{more})."
-        )
-
-    def _check_settings(self, found: dict[str, Any], settings: HasSettings) -> None:
-        wanted = settings.as_dict()
-        other = [f"{name}={found.get(name)}" for name in wanted if found.get(name) != wanted[name]]
+    def _check_settings(self, found: dict[str, Any]) -> None:
+        other = [
+            f"{name}={found.get(name)}" for name, one in self._settings.items() if found.get(name) != one
+        ]
         if other:
             rule = "a folder without results, or with results of the same settings"
             got = f"{self.path.parent} with {', '.join(other)}"
             raise ValueError(must_be("--out", rule, got, "Choose another folder."))
-
-
-def _encoded(line: dict[str, Any]) -> bytes:
-    """Return a line with its checksum, as it stands in the file."""
-    return (json.dumps({**line, "check": _checksum(line)}) + "\n").encode()
 
 
 def _checksum(line: dict[str, Any]) -> str:
@@ -179,41 +144,14 @@ def _checksum(line: dict[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(line).encode()):08x}"
 
 
-def _checked(text: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Return the object of a line without its checksum, or None and what is wrong with it."""
+def _read(text: bytes) -> dict[str, Any] | None:
+    """Return a line without its checksum; None where it is not what was written."""
     try:
-        line = json.loads(text.decode())
-    except UnicodeDecodeError:
-        return None, "not UTF-8"
-    except (json.JSONDecodeError, RecursionError):
-        return None, "not JSON, perhaps cut short"
-    if not isinstance(line, dict):
-        return None, "not an object"
-    check = line.pop("check", None)
-    if check is None:
-        return None, "without a checksum"
-    return (line, "") if check == _checksum(line) else (None, "not what its checksum says")
-
-
-def _decoded(text: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Return a cell, or None and what is wrong with its line."""
-    line, fault = _checked(text)
-    if line is None:
-        return None, fault
-    for name, kind in _FIELDS.items():
-        if not isinstance(line.get(name), kind):
-            return None, f"without a usable `{name}`"
-    return line, ""
-
-
-def _header(text: bytes) -> dict[str, Any] | None:
-    """Return the settings of the first line; None where it is empty or damaged."""
-    line, _ = _checked(text)
-    settings = None if line is None else line.get("settings")
-    return settings if isinstance(settings, dict) else None
-
-
-LOCK_NAME = ".lock"
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    whole = isinstance(line, dict) and line.pop("check", None) == _checksum(line) and text.endswith(b"\n")
+    return line if whole else None
 
 
 class FolderLock:
@@ -261,13 +199,6 @@ class FolderLock:
             self.release()
 
 
-PACKAGES = ("replaystats", "numpy", "scipy", "scikit-learn", "joblib", "matplotlib")
-REPORT_NAME = "report.html"
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
 def each(function: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Generator[Result]:
     """Yield function(item) for every item as it is finished, computed in `jobs` processes.
 
@@ -300,51 +231,24 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_manifest(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """Write what a run was, with its machine and versions, into its folder; return all of it."""
-    manifest = {**facts, "machine": describe_machine(), "versions": package_versions()}
+    installed = {name: version for name, version in versions().items() if version is not None}
+    packages = {"replaystats": __version__, **installed}
+    manifest = {**facts, "machine": describe_machine(), "versions": packages}
     write_json(folder / "manifest.json", manifest)
     return manifest
 
 
 def describe_machine() -> dict[str, Any]:
     """Return processor, cores, memory, system and how busy it is, as far as they can be found out."""
+    memory, cpuinfo = physical_memory(), Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
     return {
-        "processor": _processor(),
+        "processor": names[0] if names else platform.processor() or "unknown",
         "cores": cpu_count(),  # those that the run may use
-        "memory_gib": _memory_gib(),
+        "memory_gib": None if memory is None else round(memory / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "load_average": _load_average(),
+        # How many processes wanted to run over the last 15 minutes: times were measured among them.
+        "load_average": round(os.getloadavg()[2], 1) if hasattr(os, "getloadavg") else None,
     }
-
-
-def package_versions() -> dict[str, str]:
-    """Return the installed versions of the packages that decide the numbers."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"
-
-
-def _load_average() -> float | None:
-    """Return how many processes wanted to run, over the last 15 minutes: times were measured among them."""
-    try:
-        return round(os.getloadavg()[2], 1)
-    except (AttributeError, OSError):  # not every system tells
-        return None
-
-
-def _memory_gib() -> float | None:
-    total = physical_memory()
-    return None if total is None else round(total / 2**30, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,8 @@ from replaystats.toolkit import embed_json, embed_picture, render
 
 from .cells import Cell, Experiment, Settings
 from .claims import Claim, Findings
-from .compare import GROUPS, LIMIT, Agreement, CellAgreement
-from .cost import CLAIMED, LABELS, fitted_exponent
-from .cost_rules import median_interval
-from .explorer import explorer_data
+from .compare import GROUPS, LIMIT, MEASURES, Agreement, CellAgreement, groups_of
+from .cost import CLAIMED, LABELS, fitted_exponent, median_interval
 from .figures import caption_of, draw_experiment
 from .journal import Journal
 from .kernel import N_SETS
@@ -33,10 +31,11 @@ from .measures import (
     REPLAYED,
     UNDECIDED,
     Verdict,
+    differences,
     median_of,
     published_record,
 )
-from .policy import ALGORITHMS, BALANCED, zero_rmse
+from .policy import ALGORITHMS, BALANCED, GRID, zero_rmse
 
 # A comparison of one cell stands out when chance would bring one so large in a hundred such runs.
 STANDS_OUT = 0.01
@@ -263,7 +262,6 @@ def inverses_in_short(cells: Sequence[Cell], journal: Journal) -> Rows:
             "as published": paper["published"],
             "plain inverse": paper["rcond=0"],
             "ridge, penalty chosen from the data (Lepski)": paper[BALANCED],
-            f"ridge, best penalty in hindsight ({_best(paper, 'alpha=')})": paper[_best(paper, "alpha=")],
         }
         for setting, name in (("beta=0.1", "beta = 0.1"), ("uniform", "data that cover the grid")):
             if setting in tables:
@@ -271,12 +269,6 @@ def inverses_in_short(cells: Sequence[Cell], journal: Journal) -> Rows:
         n = compared["paper"]["n"]
         rows += [{"label": GROUPS[algorithm], "n": n, "what": what, **row} for what, row in story.items()]
     return rows
-
-
-def _best(rows: dict[str, Any], prefix: str) -> str:
-    """Return the label with the smallest plain RMSE: chosen with the truth in hand, so optimistic."""
-    labels = [label for label in rows if label.startswith(prefix)]
-    return min(labels, key=lambda label: float(rows[label]["rmse"]["plain"]))
 
 
 def tuned(cells: Sequence[Cell], journal: Journal) -> Rows:
@@ -323,3 +315,42 @@ def scaling_table(cells: Sequence[Cell], journal: Journal) -> Rows:
 
 def _of(cells: Sequence[Cell], study: str) -> list[Cell]:
     return [cell for cell in cells if cell.study == study]
+
+
+def explorer_data(cells: Iterable[Cell], journal: Journal) -> dict[str, Any]:
+    """Return what the script of the page reads: labels, the grid, and one record per cell and group."""
+    records = [
+        _record(cell, group, whose, journal) for cell in cells for group, whose in groups_of(cell)
+    ]  # fmt: skip
+    return {"groups": GROUPS, "grid": GRID.tolist(), "records": records}
+
+
+def _record(cell: Cell, group: str, whose: str, journal: Journal) -> dict[str, Any]:
+    results = journal.results(cell.key)[whose]
+    record: dict[str, Any] = {
+        "group": group,
+        "n": cell["n"],
+        "B": cell["B"],
+        "k": cell["k"],
+        "median": {m: {method: median_of(results, m, method) for method in METHODS} for m in MEASURES},
+        "published": _published(cell, whose),
+    }
+    for measure in MEASURES:
+        record[measure] = {m: differences(results, measure, m).tolist() for m in REPLAYED}
+    if cell.study == "policy":
+        record["band"] = {name: results[name] for name in ("mean", "low", "high")}
+    return record
+
+
+def _published(cell: Cell, whose: str) -> dict[str, Any] | None:
+    record = published_record(cell, whose)
+    if record is None:
+        return None
+    names: Sequence[tuple[str, str, str]] = (
+        ("variance", "var_diff", "median_var"),
+        ("rmse", "rmse_diff", "median_rmse"),
+    )
+    return {
+        measure: {"median": record[medians], **{m: record[f"{diffs}_{m}"] for m in REPLAYED}}
+        for measure, diffs, medians in names
+    }

@@ -1,391 +1,291 @@
-"""Appendix D, measured: replay in Q-learning at several capacities and ratios, resumable, on one page."""
+"""Q-learning with experience replay on a maze (Appendix D): independent runs advanced in lockstep.
+
+A step is a hundred-odd numbers per run, far too few for NumPy, so the runs of a cell are laid side by side
+and a step of all of them is a few dozen array operations, on the rings of `replaystats.ReplayBuffer`.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from replaystats.plots.style import new_figure, save_figure
-from replaystats.toolkit import FloatArray, check_int, embed_picture, render, track, write_bytes
+from replaystats.toolkit import BoolArray, FloatArray, IntArray, Rings, check_int, check_real, must_be
 
 from .cells import Cell, Settings, cell_stream
-from .journal import REPORT_NAME, Journal, each, write_json, write_manifest
-from .learner import SAMPLERS, GridWorld, Lockstep, Rule, Schedule, optimal_values, ring_maze
-from .measures import FAILS, HOLDS, UNDECIDED
 
-FOLDER, ORDERINGS = "qlearning", "orderings.json"
-CAPACITIES = (10**2, 10**3, 10**4, 10**5, 10**6)
-RATIOS = (0.25, 1, 4, 16)
-FULL, QUICK = Schedule(), Schedule(n_episodes=60)
-FULL_RUNS, QUICK_RUNS = 30, 5
-WINDOWS = {"early": (30, 60), "late": (60, 150)}  # episodes 31-60 and 61-150
+STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
+N_ACTIONS = len(STEPS)
+WALL, START, GOAL = "#", "S", "G"
+# Looking at the actions in a random order makes the first best one a fair choice among equals.
+ORDERS = np.array(list(itertools.permutations(range(N_ACTIONS))))
+# Returns are averaged over the last episodes, this share of them.
+LATE = 0.6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Cells by capacity (rows) and rule (columns): ``cells[i][j]`` stands in row i and column j."""
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class GridWorld:
+    """A maze read from a picture: every step costs 1, a bump into a wall or the edge stays put.
 
-    name: str
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    cells: tuple[tuple[Cell, ...], ...]
-
-    def __repr__(self) -> str:
-        return f"Table({self.name}, {len(self.rows)} x {len(self.columns)})"
-
-
-def make_cell(schedule: Schedule, *, capacity: int, **rule: Any) -> Cell:
-    """Return the cell of a rule and a capacity; its key holds everything that decides its numbers.
-
-    Examples
-    --------
-    >>> make_cell(FULL, capacity=100, sampler="combined").key
-    'qlearning features=table timeouts=bootstrap sampler=combined n_step=1 k=10 B=1 episodes=150 n=100'
-    """
-    checked = Rule(**rule)
-    # The key is the seed of the runs: fixed parts stay in it, so that stored results stay what they are.
-    parameters: dict[str, int | float | str] = {
-        "features": "table", "timeouts": "bootstrap", "sampler": checked.sampler, "n_step": 1,
-        "k": checked.minibatch, "B": f"{checked.ratio:g}", "episodes": schedule.n_episodes, "n": capacity,
-    }  # fmt: skip
-    return Cell("qlearning", tuple(parameters.items()))
-
-
-def rule_of(cell: Cell) -> Rule:
-    """Return the rule of a cell."""
-    return Rule(sampler=cell["sampler"], minibatch=cell["k"], ratio=float(cell["B"]))
-
-
-# By table: its title, and the rules in its columns.
-_TABLES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
-    "sampler": ("B = 1, k = 10", {name: {"sampler": name} for name in SAMPLERS}),
-    "ratio": ("Ratios: uniform, k = 10", {f"B = {ratio:g}": {"ratio": ratio} for ratio in RATIOS}),
-}
-_QUICK_RULES: dict[str, dict[str, Any]] = {
-    "uniform": {},
-    "combined": {"sampler": "combined"},
-    "uniform, B = 16": {"ratio": 16},
-}
-_QUICK_TABLES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
-    "sampler": ("A quick look: k = 10", _QUICK_RULES)
-}
-
-
-def study_tables(*, quick: bool) -> list[Table]:
-    """Return the tables of the full study, or of a quick look at it.
-
-    Examples
-    --------
-    >>> study_tables(quick=False)
-    [Table(sampler, 5 x 2), Table(ratio, 5 x 4)]
-    """
-    schedule, capacities = (QUICK, (10**2, 10**4)) if quick else (FULL, CAPACITIES)
-    return [
-        Table(
-            name=name,
-            title=title,
-            rows=tuple(f"{capacity:,}" for capacity in capacities),
-            columns=tuple(rules),
-            cells=tuple(
-                tuple(make_cell(schedule, capacity=capacity, **rule) for rule in rules.values())
-                for capacity in capacities
-            ),
-        )
-        for name, (title, rules) in (_QUICK_TABLES if quick else _TABLES).items()
-    ]
-
-
-def all_cells(*, quick: bool) -> list[Cell]:
-    """Return every cell of the study once."""
-    cells = (cell for table in study_tables(quick=quick) for row in table.cells for cell in row)
-    return list(dict.fromkeys(cells))
-
-
-def group_cells(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Gather cells that differ in capacity only, whose runs can go in lockstep; the slowest group first."""
-    groups: dict[Rule, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(rule_of(cell), []).append(cell)
-    return [groups[rule] for rule in sorted(groups, key=_cost, reverse=True)]
-
-
-def _cost(rule: Rule) -> float:
-    """Return roughly the time of a group: overhead per step, plus work per transition replayed."""
-    replayed = rule.ratio * rule.minibatch  # transitions per step; faster learners take fewer steps
-    steps = (0.3 if rule.sampler == "combined" else 1.0) * 10 / (10 + replayed)
-    return steps * (1.0 + 0.1 * replayed)
-
-
-def run_group(cells: Sequence[Cell], seed: int, n_runs: int) -> list[dict[str, Any]]:
-    """Compute cells that share a rule, all their runs in lockstep, and return a journal line for each.
-
-    Every run has the stream (seed, key of its cell, number of the run): results depend on nothing else.
-    """
-    started = time.perf_counter()
-    world = ring_maze()
-    schedule = QUICK if cells[0]["episodes"] == QUICK.n_episodes else FULL
-    capacities = np.repeat([cell["n"] for cell in cells], n_runs)
-    generators = [cell_stream(seed, cell.key, run) for cell in cells for run in range(n_runs)]
-    with threadpool_limits(1):
-        histories = Lockstep(world, rule_of(cells[0]), schedule, capacities, generators).run()
-    seconds = round((time.perf_counter() - started) / len(cells), 3)
-    lines = []
-    for place, cell in enumerate(cells):
-        runs = slice(place * n_runs, (place + 1) * n_runs)
-        results = summarise_runs(histories.returns[runs], histories.q[runs], world)
-        lines.append({"key": cell.key, "repetitions": n_runs, "seconds": seconds, "results": results})
-    return lines
-
-
-def summarise_runs(returns: FloatArray, q: FloatArray, world: GridWorld) -> dict[str, Any]:
-    """Reduce the runs of one cell to plain values.
+    States are cells counted row by row; the pair of state s and action a has the code 4 s + a.
 
     Parameters
     ----------
-    returns : ndarray of shape (R, n_episodes)
-    q : ndarray of shape (R, n_states, 4)
-    world : GridWorld
-
-    Returns
-    -------
-    dict
-        "curve" and "curve_se" (mean return of every episode and its standard error), "early" and "late"
-        (mean return of each run over episodes 31-60 and 61-150; the latter only where there are as many),
-        "steps" (mean environment steps of a run), and "q", what `decompose_error` gives.
-    """
-    n_runs, states = len(returns), world.learnable
-    summary: dict[str, Any] = {
-        "curve": returns.mean(axis=0).round(2).tolist(),
-        "curve_se": (returns.std(axis=0, ddof=1) / np.sqrt(n_runs)).round(2).tolist(),
-        "steps": float(-returns.sum() / n_runs),
-        "q": decompose_error(q[:, states].reshape(n_runs, -1), optimal_values(world)[states].ravel()),
-    }
-    for name, (begin, end) in WINDOWS.items():
-        if returns.shape[1] >= end:
-            summary[name] = returns[:, begin:end].mean(axis=1).round(3).tolist()
-    return summary
-
-
-def decompose_error(estimates: FloatArray, truth: FloatArray) -> dict[str, float]:
-    """Split the mean squared error of Q into squared bias and variance across runs, averaged over pairs.
-
-    The variance has divisor R - 1, and what it adds to the squared distance of the mean is taken off the
-    squared bias, so both are unbiased and add up to the mean squared error. Standard errors are jackknifed
-    over runs.
-
-    Parameters
-    ----------
-    estimates : ndarray of shape (R, p)
-        At least three runs.
-    truth : ndarray of shape (p,)
-
-    Examples
-    --------
-    >>> parts = decompose_error(np.array([[0.0, 2.0], [1.0, 2.0], [2.0, 2.0]]), np.array([1.0, 0.0]))
-    >>> parts["variance"], parts["bias2"] + parts["variance"] == parts["mse"]
-    (0.5, True)
-    """
-
-    def parts(runs: FloatArray) -> tuple[float, float, float]:
-        mse, variance = float(((runs - truth) ** 2).mean()), float(runs.var(axis=0, ddof=1).mean())
-        return mse, mse - variance, variance
-
-    n_runs, names = len(estimates), ("mse", "bias2", "variance")
-    without = np.array([parts(np.delete(estimates, run, axis=0)) for run in range(n_runs)])
-    spread = np.sqrt((n_runs - 1) / n_runs * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
-    errors = {f"{name}_se": float(value) for name, value in zip(names, spread, strict=True)}
-    return dict(zip(names, parts(estimates), strict=True)) | errors
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean over runs and its standard error.
-
-    Examples
-    --------
-    >>> mean_and_error([1.0, 3.0])
-    (2.0, 1.0)
-    """
-    sample = np.asarray(values, dtype=float)
-    return float(sample.mean()), float(sample.std(ddof=1) / np.sqrt(sample.size))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QLearningResult:
-    """The finished study.
+    picture : sequence of str
+        One string per row: ``#`` wall, ``S`` start, ``G`` goal, anything else free.
 
     Attributes
     ----------
-    tables : tuple of Table
-    results : dict
-        What `summarise_runs` gave, by key of the cell.
-    quick : bool
-    n_runs, seed : int
-    seconds : float
-        Time of all cells on one core.
+    moves : ndarray of int, shape (n_states, 4)
+        The next state of every pair.
+    free : ndarray of bool, shape (n_states,)
+        Cells that are not walls.
+
+    Examples
+    --------
+    >>> world = GridWorld(["S.#", "..G"])
+    >>> int(world.distances()[world.start]), world
+    (3, GridWorld(2 x 3, 1 walls))
     """
 
-    tables: tuple[Table, ...]
-    results: dict[str, dict[str, Any]]
-    quick: bool
-    n_runs: int
-    seed: int
-    seconds: float
+    picture: Sequence[str]
+    start: int = field(init=False)
+    goal: int = field(init=False)
+    moves: IntArray = field(init=False)
+    free: BoolArray = field(init=False)
 
-    def measure(self, cell: Cell, name: str) -> tuple[float, float]:
-        """Return a measure of a cell and its Monte-Carlo standard error.
+    def __post_init__(self) -> None:
+        cells, width = "".join(self.picture), len(self.picture[0])
+        if any(len(row) != width for row in self.picture):
+            raise ValueError(must_be("picture", "rows of one length", [len(row) for row in self.picture]))
+        for mark in (START, GOAL):
+            if cells.count(mark) != 1:
+                raise ValueError(must_be("picture", f"a maze with one {mark}", cells.count(mark)))
+        free = np.array([cell != WALL for cell in cells])
+        places = np.array(np.unravel_index(np.arange(free.size), (len(self.picture), width)))
+        moves = np.empty((free.size, N_ACTIONS), dtype=np.intp)
+        for action, step in enumerate(STEPS):
+            rows, columns = places + np.array(step)[:, None]
+            there = rows.clip(0, len(self.picture) - 1) * width + columns.clip(0, width - 1)
+            moves[:, action] = np.where(free & free[there], there, np.arange(free.size))
+        known = {"start": cells.index(START), "goal": cells.index(GOAL), "free": free, "moves": moves}
+        for name, value in known.items():
+            object.__setattr__(self, name, value)
 
-        Parameters
-        ----------
-        cell : Cell
-        name : {"early", "late", "mse", "bias2", "variance"}
-            Mean return over episodes 31-60 or 61-150; or, after the last episode, the mean squared error of
-            Q and its two parts. NaN where the run was too short for it.
-        """
-        results = self.results[cell.key]
-        if name in WINDOWS:
-            return mean_and_error(results[name]) if name in results else (np.nan, np.nan)
-        return results["q"][name], results["q"][f"{name}_se"]
+    @property
+    def learnable(self) -> BoolArray:
+        """States whose action values are defined: free, and not the goal."""
+        return np.asarray(self.free & (np.arange(self.free.size) != self.goal))
+
+    def distances(self) -> FloatArray:
+        """Return the number of steps from every state to the goal, infinite where no way leads there."""
+        distance = np.full(self.free.size, np.inf)
+        distance[self.goal] = 0.0
+        for _ in range(distance.size):  # one more ring of cells around the goal is exact after every sweep
+            distance = np.minimum(distance, 1.0 + distance[self.moves].min(axis=1))
+        if not np.isfinite(distance[self.start]):
+            rule = "a maze whose goal can be reached from the start"
+            raise ValueError(must_be("picture", rule, repr(self)))
+        return distance
 
     def __repr__(self) -> str:
-        return f"QLearningResult({len(self.results)} cells x {self.n_runs} runs, seed {self.seed})"
+        rows = len(self.picture)
+        return f"GridWorld({rows} x {self.free.size // rows}, {int((~self.free).sum())} walls)"
 
 
-def run_qlearning(
-    out: Path | str, *, quick: bool = False, jobs: int = 1, seed: int = 20260, progress: bool = True
-) -> QLearningResult:
-    """Run the study of replay in Q-learning, or finish one that was interrupted.
+def ring_maze(size: int = 20) -> GridWorld:
+    """Return the maze of Zhang and Sutton (2017): a ring of walls one cell inside the edge of a square.
+
+    The start lies in the middle, the goal in the corner outside the ring, and the only two gaps lie next to
+    the opposite corner. Their maze has `size` 20, where the shortest way takes 54 steps.
+
+    Examples
+    --------
+    >>> maze = ring_maze()
+    >>> int(maze.distances()[maze.start])
+    54
+    """
+    check_int(size, "size", low=6, hint="A smaller ring has no inside.")
+    picture = np.full((size, size), ".")
+    picture[1:-1, 1:-1] = WALL
+    picture[2:-2, 2:-2] = "."
+    picture[1, 2] = picture[2, 1] = "."
+    picture[size // 2, size // 2], picture[-1, -1] = START, GOAL
+    return GridWorld(["".join(row) for row in picture])
+
+
+def optimal_values(world: GridWorld) -> FloatArray:
+    """Return Q* by value iteration, of shape (n_states, 4); NaN for walls, 0 at the goal."""
+    q: FloatArray = -1.0 - world.distances()[world.moves]
+    q[world.goal] = 0.0
+    q[~world.free] = np.nan
+    return q
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How Q-learning replays, and for how long a run goes on.
+
+    Attributes
+    ----------
+    minibatch, ratio : int
+        Transitions per minibatch, k, and minibatches per environment step, B.
+    step_size, explore : float
+        Step size per transition, and the share of random actions.
+    n_episodes, timeout : int
+        Episodes of a run, and the steps after which one is cut off.
+    """
+
+    minibatch: int = 10
+    ratio: int = 1
+    step_size: float = 0.1
+    explore: float = 0.1
+    n_episodes: int = 150
+    timeout: int = 5000
+
+    def __post_init__(self) -> None:
+        for name in ("minibatch", "ratio", "n_episodes", "timeout"):
+            check_int(getattr(self, name), name)
+        check_real(self.step_size, "step_size", low=0.0, high=1.0, closed="right")
+        check_real(self.explore, "explore", low=0.0, high=1.0)
+
+
+class Lockstep:
+    """Many runs of Q-learning with replay under one rule.
+
+    A step of every run: (1) choose an action, greedy up to exploration; (2) move, and store the transition;
+    (3) replay B minibatches: draw k transitions, compute their errors against the values before the
+    minibatch, add them all, but carry no pair that came often past its target; (4) begin the next episode
+    where one has ended. Action values start at 0.
 
     Parameters
     ----------
-    out : Path or str
-        Results go into its folder ``qlearning``: ``cells.jsonl``, one line per finished cell,
-        ``orderings.json`` and ``manifest.json``.
-    quick : bool
-        Six cells, 5 runs and 60 episodes in place of all cells, 30 runs and 150 episodes.
-    jobs : int
-        Processes. The results do not depend on it.
-    seed : int
-    progress : bool
-        Whether to draw a bar in a terminal.
+    world : GridWorld
+    rule : Rule
+    capacities : ndarray of int, shape (n_runs,)
+        Of the memory of each run, n.
+
+    Attributes
+    ----------
+    returns : ndarray of shape (n_runs, n_episodes)
+        Sum of the rewards of every episode.
+    final : ndarray of shape (n_runs, n_states, 4)
+        Action values after the last episode.
+
+    Examples
+    --------
+    >>> runs = Lockstep(GridWorld(["S..G"]), Rule(n_episodes=20), np.array([50, 50]))
+    >>> float(runs.run(np.random.default_rng(0)).returns[:, -5:].max())
+    -3.0
     """
-    check_int(jobs, "jobs", hint="It is the number of processes.")
-    folder, n_runs = Path(out) / FOLDER, QUICK_RUNS if quick else FULL_RUNS
-    cells = all_cells(quick=quick)
-    with Journal(folder, Settings(seed=seed)) as journal:
-        groups = group_cells(cell for cell in cells if not journal.has(cell.key, n_runs))
-        with closing(each(partial(run_group, seed=seed, n_runs=n_runs), groups, jobs)) as finished:
-            watched = track(finished, total=len(groups), description="Q-learning") if progress else finished
-            for lines in watched:
-                for line in lines:
-                    journal.append(line)
-    wanted = {cell.key: journal.lines[cell.key] for cell in cells}
-    result = QLearningResult(
-        tables=tuple(study_tables(quick=quick)),
-        results={key: line["results"] for key, line in wanted.items()},
-        quick=quick,
-        n_runs=n_runs,
-        seed=seed,
-        seconds=round(sum(line["seconds"] for line in wanted.values()), 1),
-    )
-    facts = {"study": FOLDER, "quick": quick, "seed": seed, "runs": n_runs, "cells": len(cells)}
-    write_manifest(folder, {**facts, "core_seconds": result.seconds, "jobs": jobs})
-    write_json(folder / ORDERINGS, {"quick": quick, "orderings": compare_cells(result)})
-    return result
+
+    def __init__(self, world: GridWorld, rule: Rule, capacities: IntArray) -> None:
+        n_runs = len(capacities)
+        self.world, self.rule = world, rule
+        self.q: FloatArray = np.zeros((n_runs, world.free.size, N_ACTIONS))
+        # No run stores more than this, so no larger ring is needed to hold everything.
+        most = rule.n_episodes * rule.timeout
+        # The world is deterministic, so the two bytes of a pair (state, action) are all a transition needs.
+        self.memory = Rings(np.minimum(capacities, most), {"pair": ((), np.int16)})
+        self.run_ids = np.arange(n_runs)
+        self.returns = np.full((n_runs, rule.n_episodes), np.nan)
+        self.final = np.full(self.q.shape, np.nan)
+        self.width = 2 + rule.ratio * rule.minibatch  # uniforms that a step of a run needs
+        self._state = np.full(n_runs, world.start)
+        self._age = np.zeros(n_runs, dtype=np.intp)  # steps in the present episode
+        self._episode = np.zeros(n_runs, dtype=np.intp)
+        self._alive = (np.arange(world.free.size) != world.goal).astype(float)
+
+    def run(self, rng: np.random.Generator) -> Lockstep:
+        """Go on until every run has had its episodes."""
+        while self.run_ids.size:
+            self.step(rng.random((self.run_ids.size, self.width)))
+        return self
+
+    def step(self, uniforms: FloatArray) -> None:
+        """Advance every run by one environment step, by uniform numbers (n_runs, width)."""
+        pairs = self._state * N_ACTIONS + self._choose(uniforms[:, :2])
+        self._state = self.world.moves.take(pairs)
+        self._age += 1
+        ended = (self._state == self.world.goal) | (self._age == self.rule.timeout)
+        self.memory.append({"pair": pairs})
+        for begin in range(2, self.width, self.rule.minibatch):
+            self._replay(uniforms[:, begin : begin + self.rule.minibatch])
+        if ended.any():
+            self._close_episodes(ended)
+
+    def _of_states(self, states: IntArray) -> FloatArray:
+        """Return the values of all actions, of shape (n_runs, m, 4), in `states` (n_runs, m)."""
+        first = np.arange(len(states))[:, None] * self.world.free.size
+        return self.q.reshape(-1, N_ACTIONS).take(states + first, axis=0)
+
+    def _choose(self, uniforms: FloatArray) -> IntArray:
+        """Return an action per run: the first best in a random order, or simply the first to explore."""
+        order = ORDERS.take((uniforms[:, 1] * len(ORDERS)).astype(np.intp), axis=0)
+        values = np.take_along_axis(self._of_states(self._state[:, None])[:, 0], order, axis=1)
+        place = values.argmax(axis=1)
+        place[uniforms[:, 0] < self.rule.explore] = 0
+        action: IntArray = order[np.arange(place.size), place]
+        return action
+
+    def _replay(self, uniforms: FloatArray) -> None:
+        """Replay one minibatch in every run, drawn with replacement."""
+        slots = (uniforms * self.memory.size[:, None]).astype(np.intp) + self.memory.first[:, None]
+        pairs = self.memory.arrays["pair"].take(slots).astype(np.intp)
+        flat = self.q.reshape(-1)
+        places = pairs + np.arange(len(pairs))[:, None] * self.world.moves.size
+        steps = (self._targets(pairs) - flat.take(places)) * self._step_sizes(pairs)
+        np.add.at(flat, places.ravel(), steps.ravel())  # pairs that come twice are added twice
+
+    def _step_sizes(self, pairs: IntArray) -> float | FloatArray:
+        """Return the step size, smaller for a pair that came so often that the sum would overshoot."""
+        step_size = self.rule.step_size
+        if pairs.shape[1] * step_size <= 1.0:
+            return step_size
+        copies = (pairs[:, :, None] == pairs[:, None, :]).sum(axis=2)
+        step_sizes: FloatArray = np.minimum(step_size, 1.0 / copies)
+        return step_sizes
+
+    def _targets(self, pairs: IntArray) -> FloatArray:
+        """Return the reward, -1, plus the best value of the state that it led to, also where time ran out."""
+        after = self.world.moves.take(pairs)
+        q = self._of_states(after)
+        # Two by two: a reduction over an axis of four costs several times more.
+        best = np.maximum(np.maximum(q[..., 0], q[..., 1]), np.maximum(q[..., 2], q[..., 3]))
+        targets: FloatArray = -1.0 + self._alive.take(after) * best
+        return targets
+
+    def _close_episodes(self, ended: BoolArray) -> None:
+        """Write down the episodes that ended, begin the next ones, and let go of runs that are through."""
+        now = np.flatnonzero(ended)
+        self.returns[self.run_ids[now], self._episode[now]] = -self._age[now]
+        self._episode[now] += 1
+        self._state[now] = self.world.start
+        self._age[now] = 0
+        going = self._episode < self.rule.n_episodes
+        if not going.all():
+            self.final[self.run_ids[~going]] = self.q[~going]
+            self.memory.keep(going)
+            self.q, self.run_ids, self._state = self.q[going], self.run_ids[going], self._state[going]
+            self._age, self._episode = self._age[going], self._episode[going]
 
 
-def compare_cells(result: QLearningResult) -> list[dict[str, Any]]:
-    """Return the orderings that earlier work reports, as far as their cells were run.
+def run_qlearning_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Return the late returns of every run, and the error of Q after the last episode in its two parts.
 
-    Each has "claim" (that one cell earns more than another), "gap" (return of the better less that of the
-    worse, over episodes 61-150, or 31-60 in a quick run), "error" (its standard error) and "verdict": beyond
-    two standard errors it holds or does not hold.
+    Squared bias and variance (divisor R - 1) are averaged over the pairs; what the variance adds to the
+    squared distance of the mean is taken off the squared bias, so that they add up to the squared error.
     """
-    schedule, window = (QUICK, "early") if result.quick else (FULL, "late")
-    orderings = []
-    for claim, *pair in _claims(schedule):
-        if all(cell.key in result.results for cell in pair):
-            (high, high_error), (low, low_error) = (result.measure(cell, window) for cell in pair)
-            gap, error = high - low, float(np.hypot(high_error, low_error))
-            verdict = UNDECIDED if abs(gap) <= 2 * error else HOLDS if gap > 0 else FAILS
-            orderings.append({"claim": claim, "gap": gap, "error": error, "verdict": verdict})
-    return orderings
-
-
-def _claims(schedule: Schedule) -> list[tuple[str, Cell, Cell]]:
-    """Return (claim, the better cell, the worse)."""
-    uniform = {n: make_cell(schedule, capacity=n) for n in CAPACITIES}
-    combined = {n: make_cell(schedule, capacity=n, sampler="combined") for n in CAPACITIES}
-    often = {n: make_cell(schedule, capacity=n, ratio=16) for n in CAPACITIES}
-    pairs = ((100, 1000), (100, 10_000), (1000, 10_000), (10_000, 100_000), (1_000_000, 100_000))
-    more = "earns more than"
-    return [
-        *((f"uniform, B = 1: n = {a:,} {more} n = {b:,}", uniform[a], uniform[b]) for a, b in pairs),
-        *((f"B = 1, n = {n:,}: combined {more} uniform", combined[n], uniform[n]) for n in CAPACITIES),
-        *((f"uniform, B = 16: n = {n:,} {more} n = 100", often[n], often[100]) for n in CAPACITIES[2:]),
-    ]
-
-
-# Okabe-Ito colours, distinguishable with colour blindness, in the order of the lines.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
-
-
-def write_page(result: QLearningResult, folder: Path) -> Path:
-    """Draw the figures into `folder`, write the page `report.html` there, and return its path."""
-    pictures = {table.name: embed_picture(draw_table(result, table, folder)) for table in result.tables}
-    context = {
-        "result": result,
-        "orderings": compare_cells(result),
-        "curves": embed_picture(draw_curves(result, result.tables[0], folder)),
-        "pictures": pictures,
-        "windows": ("early",) if result.quick else ("early", "late"),
+    world, rule = ring_maze(), Rule(ratio=cell["B"], n_episodes=cell["episodes"])
+    runs = Lockstep(world, rule, np.full(repetitions, cell["n"])).run(cell_stream(settings.seed, cell.key))
+    errors = (runs.final - optimal_values(world))[:, world.learnable]
+    variance = float(errors.var(axis=0, ddof=1).mean())
+    late = runs.returns[:, -round(LATE * rule.n_episodes) :]
+    return {
+        "returns": late.mean(axis=1).tolist(),
+        "bias2": float(np.square(errors).mean()) - variance,
+        "variance": variance,
     }
-    page = render("qlearning.html.j2", context, package="replaystats_paper")
-    path = folder / REPORT_NAME
-    write_bytes(path, page.encode())
-    return path
-
-
-def draw_table(result: QLearningResult, table: Table, folder: Path) -> Path:
-    """Draw episode length, and the parts of the error of Q, of a table by capacity; return the PNG."""
-    window, episodes = ("early", "31-60") if result.quick else ("late", "61-150")
-    panels = {
-        window: f"steps per episode, episodes {episodes}",
-        "bias2": "squared bias of Q",
-        "variance": "variance of Q across runs",
-    }
-    figure, axes = new_figure(1, len(panels), size=(13, 3.8))
-    for ax, (measure, label) in zip(axes[0], panels.items(), strict=True):
-        for place, (column, colour) in enumerate(zip(table.columns, COLOURS, strict=False)):
-            cells = [row[place] for row in table.cells]
-            values, errors = np.array([result.measure(cell, measure) for cell in cells]).T
-            values = -values if measure in WINDOWS else values  # a step costs 1
-            ax.errorbar([cell["n"] for cell in cells], values, yerr=2 * errors, label=column, color=colour,
-                        marker="o", capsize=2)  # fmt: skip
-        ax.set(xscale="log", yscale="log", xlabel="capacity n", ylabel=label)
-    axes[0, 0].legend(fontsize="small")
-    figure.suptitle(table.title)
-    return save_figure(figure, folder / f"qlearning-{table.name}")[0]
-
-
-def draw_curves(result: QLearningResult, table: Table, folder: Path) -> Path:
-    """Draw the mean return of every episode, with a band of two standard errors, by row of two columns."""
-    figure, axes = new_figure(1, 2, size=(11, 3.8), sharey=True)
-    for place, ax in enumerate(axes[0]):
-        for colour, label, row in zip(COLOURS, table.rows, table.cells, strict=False):
-            found = result.results[row[place].key]
-            mean, error = np.array(found["curve"]), 2 * np.array(found["curve_se"])
-            episodes = np.arange(1, len(mean) + 1)
-            ax.plot(episodes, mean, label=f"n = {label}", color=colour, linewidth=1.2)
-            ax.fill_between(episodes, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
-        ax.set(xlabel="episode", ylabel="return", title=table.columns[place])
-        ax.legend(fontsize="small")
-    return save_figure(figure, folder / "qlearning-curves")[0]

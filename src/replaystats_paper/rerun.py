@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from replaystats.toolkit import check_int, write_bytes
+from replaystats.toolkit import check_int, track, write_bytes
 
-from . import cost, kernel, policy, theory
+from . import cost, kernel, policy, qlearning, theory
 from .cells import Cell, Experiment, Settings
 from .claims import collect, summarise_findings
 from .definition import Definition, make_definition, read_config, shipped_studies
@@ -128,6 +128,9 @@ STUDIES: dict[str, Study] = {
     "dependent": Study(theory.run_dependent_cell, lambda cell, m: 2e-6 * cell["n"] * m),
     "federated": Study(theory.run_federated_cell, lambda cell, m: 2e-5 * cell["B"] * m),
     "importance": Study(theory.run_proposal_cell, lambda cell, m: 0.05 * cell["k"] ** 2),
+    "qlearning": Study(
+        qlearning.run_qlearning_cell, lambda cell, m: 1e-2 * m * cell["episodes"] * cell["B"] ** 0.5
+    ),
     "timing": Study(kernel.run_table_cell, _table_cost, timed=True),
     "scaling": Study(cost.run_scaling_cell, lambda cell, m: 1e-7 * cell["n"] ** 2 * m, timed=True),
 }
@@ -170,7 +173,7 @@ def run_work(
     journal: Journal,
     *,
     jobs: int = 1,
-    on_finished: Callable[[Work], None] = lambda work: None,
+    progress: bool = False,
 ) -> int:
     """Compute the cells that the journal does not have yet, and write them into it.
 
@@ -182,8 +185,8 @@ def run_work(
     journal : Journal
     jobs : int
         Processes. The results do not depend on it.
-    on_finished : callable
-        Called with each finished piece of work.
+    progress : bool
+        Whether to draw a bar in a terminal.
 
     Returns
     -------
@@ -192,14 +195,12 @@ def run_work(
     """
     check_int(jobs, "jobs", hint="It is the number of processes.")
     missing = [item for item in work if not journal.has(item[0].key, item[1])]
-    by_key = {item[0].key: item for item in missing}
     shared = [item for item in missing if not STUDIES[item[0].study].timed]
     timed = [item for item in missing if STUDIES[item[0].study].timed]
-    for items, processes in ((shared, jobs), (timed, 1)):
+    for items, processes, what in ((shared, jobs, "cells"), (timed, 1, "timed cells")):
         with closing(each(partial(compute, settings=settings), items, processes)) as lines:
-            for line in lines:
+            for line in track(lines, total=len(items), description=what) if progress else lines:
                 journal.append(line)
-                on_finished(by_key[line["key"]])
     return len(missing)
 
 
@@ -211,8 +212,7 @@ def reproduce(
     quick: bool = False,
     jobs: int = 1,
     command: str = "",
-    on_start: Callable[[Sequence[Work]], None] = lambda work: None,
-    on_finished: Callable[[Work], None] = lambda work: None,
+    progress: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Path:
     """Run experiments and write their report.
@@ -234,8 +234,8 @@ def reproduce(
         Processes. The numbers do not depend on it.
     command : str
         What the user typed, for the record.
-    on_start, on_finished : callable
-        Receives the missing work, and each piece of it when it is done: for a progress bar.
+    progress : bool
+        Whether to draw a bar in a terminal.
     tell : callable, optional
         Receives what a damaged journal made necessary; by default a warning.
 
@@ -247,8 +247,7 @@ def reproduce(
     started, clock = datetime.now(UTC), time.perf_counter()
     work = plan_work(experiments, settings, quick=quick)
     with Journal(out, settings, tell=tell) as journal:
-        on_start([item for item in work if not journal.has(item[0].key, item[1])])
-        n_computed = run_work(work, settings, journal, jobs=jobs, on_finished=on_finished)
+        n_computed = run_work(work, settings, journal, jobs=jobs, progress=progress)
         findings = collect(experiments, journal, quick=quick)
         facts = {
             "command": command,

@@ -46,13 +46,13 @@ class Maze:
 class Reference:
     """Q-learning with replay, written down as the textbook says it."""
 
-    def __init__(self, maze, *, capacity, sampler, minibatch, ratio, timeout, step_size, explore):
-        self.maze, self.sampler, self.k, self.ratio = maze, sampler, minibatch, ratio
+    def __init__(self, maze, *, capacity, minibatch, ratio, timeout, step_size, explore):
+        self.maze, self.k, self.ratio = maze, minibatch, ratio
         self.timeout, self.alpha, self.epsilon = timeout, step_size, explore
         self.values = [[0.0] * 4 for _ in range(maze.n_states)]
         # Each memory entry: [state, action, reward, next state]
         self.memory, self.capacity, self.oldest = [], capacity, 0
-        self.state, self.age, self.clock, self.returns = maze.start, 0, 0, []
+        self.state, self.age, self.returns = maze.start, 0, []
 
     def q(self, state, action):
         if state == self.maze.goal:
@@ -64,12 +64,10 @@ class Reference:
         action = order[0] if uniforms[0] < self.epsilon else max(order, key=lambda a: self.q(self.state, a))
         after = self.maze.move(self.state, action)
         self.age += 1
-        self.clock += 1
         ended = after == self.maze.goal or self.age == self.timeout
         self.store([self.state, action, -1.0, after])
-        if self.ratio >= 1 or self.clock % round(1 / self.ratio) == 0:
-            for b in range(max(1, int(self.ratio))):
-                self.replay(uniforms[2 + b * self.k : 2 + (b + 1) * self.k])
+        for b in range(self.ratio):
+            self.replay(uniforms[2 + b * self.k : 2 + (b + 1) * self.k])
         self.state = after
         if ended:
             self.returns.append(-self.age)
@@ -82,24 +80,13 @@ class Reference:
             self.memory[self.oldest] = entry
             self.oldest = (self.oldest + 1) % self.capacity
 
-    @property
-    def newest(self):
-        return (self.oldest - 1) % len(self.memory)
-
-    def draw(self, uniforms):
-        """Places in the memory."""
-        places = [int(u * len(self.memory)) for u in uniforms]
-        if self.sampler == "combined":
-            places[-1] = self.newest
-        return places
-
     def target(self, place):
         """The reward, then the best value of the state that it led to."""
         _, _, reward, after = self.memory[place]
         return reward + max(self.q(after, action) for action in range(4))
 
     def replay(self, uniforms):
-        places = self.draw(uniforms)
+        places = [int(u * len(self.memory)) for u in uniforms]
         errors = [self.target(p) - self.q(self.memory[p][0], self.memory[p][1]) for p in places]
         pairs = [self.memory[place][:2] for place in places]
         for (state, action), error in zip(pairs, errors, strict=True):

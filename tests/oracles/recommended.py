@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .judgement import smallest_real_parts
+from .judgement import separation, smallest_real_parts
 from .lepski import balanced
 
 PENALTIES = [10.0 ** (power / 2) for power in range(-12, 1)]
@@ -30,9 +30,11 @@ def recommended(g, f, half_samples, draw, constant):
     """
     n, q = f.shape
     A = g.sum(axis=0)
-    crossing = np.mean(smallest_real_parts(g, half_samples) < -1e-8)
+    eigenvalues = smallest_real_parts(g, half_samples)
+    crossing = np.mean(eigenvalues < -1e-8)
+    away = separation(eigenvalues[:100], n, len(half_samples[0]), replacement=False)
     ill_posed = condition(A) > 2.0**26 or (condition(A) > 1e3 and crossing > 0.1)
-    if not ill_posed and crossing <= 0.01:
+    if not ill_posed and crossing <= 0.01 and away >= 4.0:
         return "well", crossing, np.linalg.solve(A, f.sum(axis=0))
     if ill_posed:
         subsets, kappa, path = draw("U", max(min(7 * q, n // 2), round(0.3 * n))), 1.5, PENALTIES

@@ -109,11 +109,11 @@ def recommend(
     """Choose what to do: what makes every estimate useless first, then the least risk.
 
     1. Points outside the data: collect data there.
-    2. A singular matrix of which no risk is known, or more than 5 % of the subsets beyond one: replay with
-       ridge, which smooths the choice of the penalty (Buhlmann and Yu 2002).
+    2. A singular matrix of which no risk is known, more than 5 % of the subsets beyond one, or a matrix of
+       all data close to one, where the plug-in has no moments and no risk can be estimated: replay with
+       ridge, which smooths the choice of the penalty (Buhlmann and Yu 2002); solver="recommended" does it.
     3. The candidate of least estimated risk, where its gain is significant and at least 3 %.
-    4. Without such a gain: replay with ridge where the matrix is close to a singular one, because the plug-in
-       has no moments there; the median where a few subsets are unstable; else the plug-in.
+    4. Without such a gain: the median where a few subsets are unstable; else the plug-in.
     """
     if beyond := _beyond_the_data(outside_share):
         return beyond
@@ -124,14 +124,14 @@ def recommend(
     if unstable > SMALL_SHARE:
         why = f"{unstable:.1%} of the subsets have a singular matrix or lie beyond one. {risks.why}"
         return Advice(action="replay with ridge", why=why)
-    if risks.best is not risks.candidates[0]:
-        return Advice(action=risks.best.action, why=risks.why)
     if separation < WEAK_SEPARATION:
         why = (
             f"The moment matrix is only {separation:.1f} standard errors from a singular one (a weak "
             "instrument, for example): estimates are biased and normal intervals rough."
         )
         return Advice(action="replay with ridge", why=why)
+    if risks.best is not risks.candidates[0]:
+        return Advice(action=risks.best.action, why=risks.why)
     if unstable > 0 or tail_index < HEAVY_TAIL:
         why = "A few subsets have nearly singular matrices: their mean is unstable, their median is not."
         return Advice(action="take the median", why=why)

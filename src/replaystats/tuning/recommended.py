@@ -2,8 +2,9 @@
 
 1. Where the data determine theta: the estimate of least leave-units-out risk among the plug-in, a ridge,
    replay and a replayed ridge (`inference.risk`); the plug-in where no gain is significant.
-2. Where noise makes half-samples cross singularity: bootstrap samples of all n observations with Lepski's
-   penalty (kappa = 0.5).
+2. Where noise makes half-samples cross singularity, or the moment matrix is less than four standard errors
+   from a singular one (a weak instrument; least squares have no poles): bootstrap samples of all n
+   observations with Lepski's penalty (kappa = 0.5).
 3. Where the moment matrix is ill-conditioned as well (in units in which every basis function has the same
    size): subsets of 0.3 n with kappa = 1.5, so that rare failures average out.
 
@@ -28,6 +29,7 @@ from .._core.thresholds import (
     RISK_SHARES,
     SAFE_CROSSING,
     SMALL,
+    WEAK_SEPARATION,
     WELL_POSED_KAPPA,
 )
 from .._core.typing import FloatArray, RandomLike
@@ -35,7 +37,7 @@ from .._core.validation import check_instance, check_int
 from ..engine import replicate
 from ..engine.executors import Executor, check_executor
 from ..estimate import Estimate, average, plug_in
-from ..inference.risk import RiskTable, constant_direction, risk_table, scaled_ridge
+from ..inference.risk import RiskTable, constant_direction, is_least_squares, risk_table, scaled_ridge
 from ..inference.stability import Stability, pilot_replicates, smallest_eigenvalues
 from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan, make_plan
@@ -91,7 +93,8 @@ def recommended_estimate(
     """Estimate theta so that ill-posed problems are regularised and well-posed ones are left alone.
 
     1. Count the half-samples, of 256, that cross singularity; compute the condition number.
-    2. Where hardly any crosses and no direction is missing, return the estimate of least estimated risk.
+    2. Where hardly any crosses, no direction is missing and the matrix is clearly not singular, return the
+       estimate of least estimated risk.
     3. Else draw bootstrap samples of n observations or, for ill-posed problems, subsets of 0.3 n.
     4. Solve each with `Lepski`, kappa 0.5 or 1.5, which chooses its own penalty, and average.
 
@@ -137,6 +140,8 @@ def recommended_estimate(
     crossing = _crossing_share(pilot)
     ill_posed = condition > SINGULAR_LIMIT or (condition > CONDITION_LIMIT and crossing > SMALL)
     determined = crossing <= SAFE_CROSSING and pilot.linear is not None and not pilot.linear.truncated
+    determined &= pilot.separation >= WEAK_SEPARATION or is_least_squares(moments)
+    seen = _seen(condition, pilot.separation, crossing)
     if plan is None and determined and not ill_posed:
         risks = risk_table(pilot)
         return Recommendation(
@@ -144,7 +149,7 @@ def recommended_estimate(
             ill_posed=False,
             crossing_share=crossing,
             condition_number=condition,
-            reason=f"{_seen(condition, crossing)}; least risk: {risks.best.action}. {risks.why}",
+            reason=f"{seen}; least risk: {risks.best.action}. {risks.why}",
             risks=risks,
         )
     if plan is None:
@@ -158,7 +163,7 @@ def recommended_estimate(
         ill_posed=ill_posed,
         crossing_share=crossing,
         condition_number=condition,
-        reason=_reason(condition, crossing, plan, solver),
+        reason=_reason(seen, plan, solver),
     )
 
 
@@ -227,16 +232,16 @@ def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, random_state: 
     )
 
 
-def _seen(condition: float, crossing: float) -> str:
+def _seen(condition: float, separation: float, crossing: float) -> str:
     return (
-        f"the moment matrix has the condition number {condition:.1e} and {crossing:.0%} of half-samples "
-        "cross singularity"
+        f"the moment matrix has the condition number {condition:.1e}, is {separation:.1f} standard errors "
+        f"from a singular one, and {crossing:.0%} of half-samples cross singularity"
     )
 
 
-def _reason(condition: float, crossing: float, plan: ResamplingPlan, solver: Lepski) -> str:
+def _reason(seen: str, plan: ResamplingPlan, solver: Lepski) -> str:
     kind = "bootstrap samples" if plan.with_replacement else "subsets"
     return (
-        f"{_seen(condition, crossing)}; so the mean over {plan.n_resamples} {kind} of {plan.subsample_size} "
+        f"{seen}; so the mean over {plan.n_resamples} {kind} of {plan.subsample_size} "
         f"observations, each with the penalty that balances bias and noise (Lepski, kappa={solver.kappa:g})"
     )

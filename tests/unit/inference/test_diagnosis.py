@@ -213,6 +213,7 @@ def test_several_outputs(rng):
         ({"risks": risks(replay=0.98)}, "keep the plug-in"),
         ({"risks": risks(replay=0.8, significant=False)}, "keep the plug-in"),
         ({"separation": 2.0}, "replay with ridge"),
+        ({"separation": 2.0, "risks": risks(ridge=0.6, replay=0.8)}, "replay with ridge"),
         ({"tail_index": 1.2}, "take the median"),
         ({"crossing_share": 0.01}, "take the median"),
         ({"failed_share": 0.01}, "take the median"),

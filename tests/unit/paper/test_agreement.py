@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import combinations
 
@@ -10,9 +9,9 @@ import numpy as np
 import pytest
 
 from replaystats_paper import Settings, load_catalogue, measures, theory
-from replaystats_paper.claims import judge_claims, judge_q_learning
+from replaystats_paper.claims import judge_claims
 from replaystats_paper.compare import Agreement, compare_algorithm, compare_each_cell, mean_agreement
-from replaystats_paper.cost_rules import faster, median_interval
+from replaystats_paper.cost import faster, median_interval
 from replaystats_paper.journal import Journal
 from replaystats_paper.measures import published_record
 from replaystats_paper.rerun import plan_work, run_work
@@ -140,7 +139,7 @@ def test_all_settings_means_every_median(journal, worse, label):
         put(journal, cell, {"phibe1": {"rmse": made_up(1.0, 1.5 if i < worse else 0.5)}})
     verdict = judged(journal, "rmse-phibe1")["errors-phibe1"]
     assert verdict.label == label
-    assert f"in {worse} (U)" in verdict.reason
+    assert f": {worse} (U)" in verdict.reason
     assert "published: 11 and 9 of 36" in verdict.reason
 
 
@@ -322,27 +321,20 @@ def test_the_quick_grid_agrees_with_the_published_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("small", "large", "often", "label"),
+    ("earned", "label"),
     [
-        ("does not hold", "holds", "undecided", measures.HOLDS),
-        ("does not hold", "holds", "holds", measures.IN_PART),
-        ("holds", "holds", "holds", measures.IN_PART),
-        ("holds", "does not hold", "holds", measures.FAILS),
+        ({100: 0.0, 1000: 5.0, 10_000: 0.0}, measures.HOLDS),
+        ({100: 9.0, 1000: 5.0, 10_000: 0.0}, measures.IN_PART),
+        ({100: 9.0, 1000: 5.0, 10_000: 9.0}, measures.FAILS),
     ],
 )
-def test_appendix_d_is_judged_where_the_study_of_q_learning_was_run(tmp_path, small, large, often, label):
-    assert judge_q_learning(tmp_path) is None
-    verdicts = {
-        "uniform, B = 1: n = 100 earns more than n = 1,000": small,
-        "uniform, B = 1: n = 1,000 earns more than n = 10,000": large,
-        "uniform, B = 16: n = 10,000 earns more than n = 100": often,
-    }
-    rows = [{"claim": claim, "verdict": verdict} for claim, verdict in verdicts.items()]
-    path = tmp_path / "qlearning" / "orderings.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps({"quick": False, "orderings": rows}), encoding="utf-8")
-    assert judge_q_learning(tmp_path)[1].label == label
-    path.write_text(json.dumps({"quick": True, "orderings": rows}), encoding="utf-8")
-    assert judge_q_learning(tmp_path)[1].label == measures.UNDECIDED
-    path.write_text("{", encoding="utf-8")
-    assert judge_q_learning(tmp_path) is None
+def test_appendix_d_compares_a_medium_memory_with_small_and_large_ones(journal, earned, label):
+    noise = np.random.default_rng(0).normal(size=30)
+    cells = CATALOGUE["qlearning"].cells
+    for cell in cells:
+        put(journal, cell, {"returns": (noise + earned.get(cell["n"], earned[10_000])).tolist()})
+    assert judged(journal, "qlearning")["memory-size"].label == label
+    few = CATALOGUE["qlearning"].quick_cells
+    for cell in few:
+        put(journal, cell, {"returns": noise.tolist()})
+    assert judged(journal, "qlearning", cells=few)["memory-size"].label == measures.UNDECIDED

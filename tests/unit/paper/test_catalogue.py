@@ -52,7 +52,9 @@ def test_experiments_of_one_grid_share_their_cells():
     assert CATALOGUE["value-lstd"].cells[0] in CATALOGUE["variance-lstd"].cells
 
 
-@pytest.mark.parametrize(("names", "count"), [([], 27), (["all"], 27), (["scaling", "rmse-lstd"], 2)])
+@pytest.mark.parametrize(
+    ("names", "count"), [([], 27), (["all", "qlearning"], 28), (["scaling", "rmse-lstd"], 2)]
+)
 def test_names_choose_experiments(names, count):
     assert len(find_experiments(names)) == count
 

@@ -11,7 +11,7 @@ from tests.unit.paper.test_agreement import CATALOGUE, judged, put
 
 from replaystats_paper import Settings, theory
 from replaystats_paper.claims import load_claims
-from replaystats_paper.cost_rules import median_interval
+from replaystats_paper.cost import median_interval
 from replaystats_paper.journal import Journal
 from replaystats_paper.measures import FAILS, HOLDS, IN_PART, UNDECIDED, squared_iqr
 from replaystats_paper.policy import GRID
@@ -45,7 +45,7 @@ def test_bands_are_narrower_at_every_point_or_not(journal, wider, label):
     put(journal, CATALOGUE["value-lstd"].cells[0], {"lstd": results})
     verdict = judged(journal, "value-lstd")["bands-lstd"]
     assert verdict.label == label
-    assert f"not narrower at {wider} and {wider} of 50 points" in verdict.reason
+    assert f"{wider} (U) and {wider} (V) of 50" in verdict.reason
     assert "80 % (plain)" in verdict.beside
 
 
@@ -140,7 +140,7 @@ OTHERS_SLOW = dict.fromkeys(("exact", "example1", "example2"), SLOW)
 def test_order_and_variance_decide_about_the_cost(journal, changes, label):
     verdict = costs(journal, changes)
     assert verdict.label == label
-    assert "(exponent 3.0)" in verdict.reason
+    assert "(exponent 3.0;" in verdict.reason
 
 
 # -- proposals and summaries -----------------------------------------------------------------------

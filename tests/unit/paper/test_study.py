@@ -249,7 +249,7 @@ def test_every_shipped_study_can_be_read_and_runs(tmp_path):
     for name, path in definition.shipped_studies().items():
         read = definition.read_definition(path)
         assert len(read.baselines) >= 3, name
-    small = definition.read_definition(definition.locate("policy-2d"))
+    small = definition.read_definition(definition.locate("paper-kernel"))
     short = replace(small, repetitions=2, cells=small.cells[:1])
     result = run.run_definition(short, tmp_path, progress=False)
     assert {row["estimator"] for row in result.table()} == set(small.baselines)
@@ -324,7 +324,7 @@ def test_the_command_writes_a_page_and_refuses_in_a_sentence(tmp_path):
     assert len(json.loads((tmp_path / "o" / "table.json").read_text(encoding="utf-8"))) == 2
     answer = CliRunner().invoke(app, ["policy-nothing"])
     assert answer.exit_code == 2
-    assert "policy-2d" in answer.output
+    assert "paper-kernel" in answer.output
 
 
 @pytest.mark.parametrize(
