@@ -18,6 +18,7 @@ import numpy as np
 from replaystats.plans import make_plan
 from replaystats.simulate import OrnsteinUhlenbeck
 from replaystats_paper import kernel, policy
+from replaystats_paper.sources import boston
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.oracles.authors import krls, krls_predict, policy_replicate
@@ -88,7 +89,7 @@ def _simulated_reference(n: int, n_resamples: int, k: int, rng: np.random.Genera
 
 
 def _boston_reference(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
-    return _kernel_reference(kernel.boston_source(rng), n, n_resamples, k, rng)
+    return _kernel_reference(boston(rng), n, n_resamples, k, rng)
 
 
 REFERENCES = {"policy": _policy_reference, "kernel": _simulated_reference, "boston": _boston_reference}

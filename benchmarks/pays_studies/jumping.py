@@ -30,9 +30,8 @@ from replaystats import (
 )
 from replaystats.basis import Fourier
 from replaystats.moments import lstd_moments
-from replaystats.solvers import Lepski
+from replaystats.solvers import Lepski, Ridge
 from replaystats.toolkit import FloatArray
-from replaystats_paper.policy import RelativeRidge
 from replaystats_paper.sources import Source
 
 # Share of the data in a subset: as many different observations as a bootstrap sample has. Not tuned.
@@ -306,7 +305,8 @@ def replayed_lepski(data: Any, points: FloatArray, rng: np.random.Generator) -> 
 def fixed_ridge(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:
     """LSTD with a penalty that nothing chooses: a hundredth of the size of the matrix."""
     moments, features = _lstd(data, points)
-    return np.asarray(plug_in(moments, RelativeRidge(0.01)).predict(features))
+    A = moments.total()[0]
+    return np.asarray(plug_in(moments, Ridge(0.01 * float(np.linalg.norm(A)))).predict(features))
 
 
 def _lstd(data: Any, points: FloatArray) -> tuple[Any, FloatArray]:

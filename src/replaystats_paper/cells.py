@@ -97,6 +97,10 @@ class Experiment:
         The published M.
     cells, quick_cells : tuple of Cell
         The published grid, and the part of it that ``--quick`` runs.
+    lines : dict
+        What the view "lines" draws: x, by, and panels with their quantities.
+    caption : str
+        What is said under the figure, where its view has no words for it.
     by_name : bool
         Whether it runs only where it is named, not with all.
     """
@@ -109,6 +113,8 @@ class Experiment:
     repetitions: int
     cells: tuple[Cell, ...]
     quick_cells: tuple[Cell, ...]
+    lines: Mapping[str, Any]
+    caption: str = ""
     by_name: bool = False
 
     def chosen_repetitions(self, wanted: int | None) -> int:
@@ -174,6 +180,8 @@ def _read(name: str, config: Mapping[str, Any]) -> Experiment:
         repetitions=config.get("repetitions", 1),
         cells=cells(grid),
         quick_cells=cells({**grid, **config.get("quick", {})}),
+        lines=config.get("lines", {}),
+        caption=config.get("caption", ""),
         by_name=config.get("by_name", False),
     )
 

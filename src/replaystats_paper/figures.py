@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from replaystats.plots.style import (
     COLOURS,
@@ -16,7 +15,6 @@ from replaystats.plots.style import (
     difference_limits,
     difference_panel,
     new_figure,
-    power_law,
     save_figure,
 )
 
@@ -31,15 +29,7 @@ Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − r
 ZOOM = 2.0
 # Where the largest value is this many times the typical one, boxes are flat lines on a linear scale.
 FLAT_BOXES = 15.0
-_SCALING_STYLE = {
-    "full": ("#000000", "o"),
-    "claimed": ("#D55E00", "s"),
-    "exact": ("#E69F00", "<"),
-    "example1": ("#0072B2", "v"),
-    "example2": ("#56B4E9", "^"),
-    "nystroem": ("#009E73", "D"),
-    "divide": ("#CC79A7", "P"),
-}
+_COLOURS = ("#000000", "#D55E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7")
 
 
 def draw_experiment(
@@ -58,7 +48,7 @@ def draw_experiment(
 
 def caption_of(experiment: Experiment) -> str:
     """Return what is said under the figure of an experiment."""
-    return _DRAWERS[experiment.view][1] if experiment.view in _DRAWERS else ""
+    return experiment.caption or (_DRAWERS[experiment.view][1] if experiment.view in _DRAWERS else "")
 
 
 def _sizes(cells: Sequence[Cell]) -> str:
@@ -78,85 +68,31 @@ def _data_sets(cells: Sequence[Cell], journal: Journal) -> str:
     return str(max(found)) if len(found) == 1 else f"{max(found)} to {min(found)}"
 
 
-def _rates(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
-    """Variance ratios along n at three rates, and normal plots of the estimates at the largest n."""
-    figure, axes = new_figure(1, 3, size=(13.0, 4.2))
-    colours = dict(
-        zip(("theorem 1", "theorem 2", "the paper's"), ("#0072B2", "#D55E00", "#009E73"), strict=True)
-    )
-    for rate, colour in colours.items():
-        mine = [(cell["n"], journal.results(cell.key)) for cell in cells if cell["rate"] == rate]
-        n = [size for size, _ in mine]
-        axes[0, 0].loglog(n, [r["variance_ratio"] for _, r in mine], color=colour, marker="o", label=rate)
-        axes[0, 0].loglog(n, [r["iqr2_ratio"] for _, r in mine], color=colour, marker="o", linestyle=":")
-        axes[0, 1].loglog(n, [r["n_over_Bk"] for _, r in mine], color=colour, marker="o", label=rate)
-        axes[0, 1].loglog(n, [r["zeta_ratio"] for _, r in mine], color=colour, marker="s", linestyle="--")
-        _normal_plot(axes[0, 2], mine[-1][1]["estimates"], colour, rate)
-    axes[0, 0].axhline(1.0, color=COLOURS["zero"], linewidth=0.8)
-    axes[0, 0].set_title("Var(replay) / Var(plain); dotted: squared IQR", fontsize=9)
-    axes[0, 1].set_title("n / (B k); dashed: zeta_kk / (n zeta_1k)", fontsize=9)
-    axes[0, 2].set_title(f"normal plot of replayed estimates, n = {max(c['n'] for c in cells)}", fontsize=9)
-    axes[0, 2].set_xlabel("normal quantile", fontsize=8)
-    for ax in axes[0, :2]:
-        ax.set_xlabel("n", fontsize=8)
-        ax.legend(fontsize=8, frameon=False)
+def _lines(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+    """Quantities along one parameter, a line for each value of another: what `Experiment.lines` says."""
+    panels, x, by = experiment.lines["panels"], experiment.lines["x"], experiment.lines.get("by")
+    figure, axes = new_figure(1, len(panels), size=(0.9 + 4.1 * len(panels), 4.4))
+    groups = list(dict.fromkeys(cell[by] if by else "" for cell in cells))
+    for ax, (title, names) in zip(axes[0], panels.items(), strict=True):
+        for group, colour in zip(groups, _COLOURS, strict=False):
+            mine = [cell for cell in cells if not by or cell[by] == group]
+            for name, style in zip(names, ("-", ":"), strict=False):
+                values = [_number(journal.results(cell.key), name) for cell in mine]
+                label = LABELS.get(group, f"{by} = {group}") if by else name
+                options = {"label": label if style == "-" or not by else None, "color": colour}
+                ax.loglog([cell[x] for cell in mine], values, style, marker="o", markersize=4, **options)
+        ax.set_title(title, fontsize=9)
+        ax.set_xlabel(x)
+        ax.grid(which="both", linewidth=0.3, alpha=0.6)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
 
 
-def _normal_plot(ax: Any, estimates: dict[str, list[float]], colour: str, label: str) -> None:
-    """Draw sorted estimates, in robust units, against normal quantiles; the line is the normal law."""
-    values = np.sort(np.asarray(next(v for name, v in estimates.items() if name != "plain")))
-    q25, median, q75 = np.quantile(values, [0.25, 0.5, 0.75])
-    quantiles = norm.ppf((np.arange(len(values)) + 0.5) / len(values))
-    scaled = (values - median) / max(1e-300, (q75 - q25) / 1.349)
-    ax.plot(quantiles, np.clip(scaled, -8, 8), ".", color=colour, markersize=3, label=label)
-    ax.plot(quantiles, quantiles, color=COLOURS["plain"], linewidth=0.8)
-
-
-def _federated(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
-    """Squared error of common and personal models against the bytes that every client sends."""
-    figure, axes = new_figure(1, 1, size=(6.0, 4.0))
-    ax = axes[0, 0]
-    found = [journal.results(cell.key) for cell in cells]
-    for kind, colour in (("common", "#D55E00"), ("personal", "#0072B2")):
-        replayed = [np.mean(one["squared_errors"][f"{kind}, replay"]) for one in found]
-        plain = np.mean(found[0]["squared_errors"][f"{kind}, plug-in"])
-        ax.plot(
-            [one["bytes"]["replay"] for one in found], replayed, "o-", color=colour, label=f"{kind}, replay"
-        )
-        ax.plot(found[0]["bytes"]["plug-in"], plain, "s", color=colour, label=f"{kind}, plug-in")
-    own = float(np.mean(found[0]["squared_errors"]["own"]))
-    ax.axhline(own, color=COLOURS["plain"], linestyle=":", label="own data alone")
-    ax.set(
-        xscale="log", xlabel="bytes per client", ylabel="mean squared error of coefficients", ylim=(0, None)
-    )
-    ax.legend(fontsize=8, frameon=False)
-    return figure
-
-
-def _qlearning(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
-    """Draw steps of late episodes, and the parts of the error of Q, against the capacity of the memory."""
-    panels = {"returns": "steps per late episode", "bias2": "squared bias of Q", "variance": "variance of Q"}
-    figure, axes = new_figure(1, len(panels), size=(12.0, 3.8))
-    for n_replays, colour in zip(sorted({cell["B"] for cell in cells}), ("#0072B2", "#D55E00"), strict=False):
-        mine = [(cell["n"], journal.results(cell.key)) for cell in cells if cell["B"] == n_replays]
-        for ax, name in zip(axes[0], panels, strict=True):
-            values = [np.abs(np.mean(found[name])) for _, found in mine]
-            ax.loglog([n for n, _ in mine], values, "o-", color=colour, label=f"B = {n_replays}")
-    for ax, label in zip(axes[0], panels.values(), strict=True):
-        ax.set(xlabel="capacity n", ylabel=label)
-    axes[0, 0].legend(fontsize=8, frameon=False)
-    return figure
-
-
-def _features(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
-    figure, axes = new_figure(1, 1, size=(6.0, 4.0))
-    distances = [journal.results(cell.key)["distance"] for cell in cells]
-    power_law(axes[0, 0], [c["q"] for c in cells], distances, label="", colour="#0072B2", marker="o")
-    axes[0, 0].set_xlabel("q, the number of features", fontsize=8)
-    axes[0, 0].set_ylabel("distance / spread of the predictions", fontsize=8)
-    axes[0, 0].grid(which="both", linewidth=0.3, alpha=0.6)
-    return figure
+def _number(results: dict[str, Any], name: str) -> float:
+    """Return the size of a quantity of a cell, the mean of one that is a list; NaN where there is none."""
+    found = results.get("squared_errors", results).get(name, np.nan)
+    return abs(float(np.mean(found)))
 
 
 def _differences(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
@@ -251,32 +187,6 @@ def _value(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> A
     return figure
 
 
-def _scaling(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
-    figure, axes = new_figure(1, 3, size=(13.0, 4.4))
-    titles = {"seconds": "seconds for the fit", "rmse": "RMSE to the true function",
-              "variance": "variance; dotted: features redrawn"}  # fmt: skip
-    for method, label in LABELS.items():
-        chosen = [cell for cell in cells if cell["method"] == method]
-        n = [cell["n"] for cell in chosen]
-        colour, marker = _SCALING_STYLE[method]
-        for ax, name in zip(axes[0], titles, strict=True):
-            values = [journal.results(cell.key)[name] for cell in chosen]
-            power_law(ax, n, values, label=label, colour=colour, marker=marker)
-        redrawn = [journal.results(cell.key).get("variance_redrawn") for cell in chosen]
-        if redrawn and None not in redrawn:
-            axes[0, -1].loglog(n, redrawn, color=colour, linestyle=":", linewidth=1.2)
-    for ax, title in zip(axes[0], titles.values(), strict=True):
-        ax.set_title(title, fontsize=9)
-        ax.set_xlabel("n")
-        sizes = sorted({cell["n"] for cell in cells})
-        ax.set_xticks(sizes, [str(n) for n in sizes])
-        ax.set_xticks([], minor=True)
-        ax.grid(which="both", linewidth=0.3, alpha=0.6)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    return figure
-
-
 _AXIS = (
     "Whiskers reach from minimum to maximum, ours and published; the axis is symmetric logarithmic where "
     "boxes would else be flat."
@@ -290,19 +200,5 @@ _DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], 
         f"the smaller error. {_AXIS}",
     ),
     "value": (_value, "Mean and pointwise 2.5 to 97.5 % band over the repetitions."),
-    "scaling": (_scaling, "Both axes are logarithmic."),
-    "rates": (
-        _rates,
-        "LSTD with three functions, no truncation. Theorem 2's rate has k = 3 to 5: subsets are nearly "
-        "singular: the plain inverse has no second moment, which the theorem assumes.",
-    ),
-    "features": (
-        _features,
-        "n = 200, k = 20, B = 50, the same subsets; root mean square distance of the predictions.",
-    ),
-    "qlearning": (
-        _qlearning,
-        "The 20 x 20 maze of Zhang and Sutton (2017), k = 10; late: the last 60 % of the episodes.",
-    ),
-    "federated": (_federated, "Ten clients with 40 rows each; 100 data sets."),
+    "lines": (_lines, ""),
 }

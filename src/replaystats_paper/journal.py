@@ -15,12 +15,13 @@ import warnings
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from replaystats import ReplayWarning, __version__
+from replaystats import ReplayWarning
 from replaystats.toolkit import lock_file, must_be, open_own, physical_memory, versions, write_bytes
 
 FILE_NAME, LOCK_NAME, REPORT_NAME = "cells.jsonl", ".lock", "report.html"
@@ -232,7 +233,7 @@ def write_json(path: Path, value: Any) -> None:
 def write_manifest(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """Write what a run was, with its machine and versions, into its folder; return all of it."""
     installed = {name: version for name, version in versions().items() if version is not None}
-    packages = {"replaystats": __version__, **installed}
+    packages = {"replaystats": metadata.version("replaystats"), **installed}
     manifest = {**facts, "machine": describe_machine(), "versions": packages}
     write_json(folder / "manifest.json", manifest)
     return manifest

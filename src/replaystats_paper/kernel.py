@@ -7,7 +7,6 @@ the tables of times, in processor seconds on one thread, so that other programs 
 from __future__ import annotations
 
 import time
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from replaystats.tuning import kernel_penalties
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, REPLAYED, differences, median_of, rmse, summarise
-from .sources import Source, load_boston
+from .sources import Source, boston
 
 N_TEST = 100
 
@@ -36,25 +35,7 @@ def simulated_source(rng: np.random.Generator, n_test: int = N_TEST) -> Source:
     return Source(lambda n, rng: two_bumps(n, random_state=rng), X, y, also={"true": two_bumps_function(X)})
 
 
-def boston_source(rng: np.random.Generator, n_test: int = N_TEST) -> Source:
-    """Return Boston housing with `n_test` rows held out; training rows come from the others.
-
-    A training set without variation in a column (chas) cannot be standardised; it is drawn again.
-    """
-    X, y = _boston()
-    order = rng.permutation(len(y))
-    test, pool = order[:n_test], order[n_test:]
-
-    def draw(n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        while True:
-            rows = rng.choice(pool, n, replace=False)
-            if (X[rows].max(axis=0) > X[rows].min(axis=0)).all():
-                return X[rows], y[rows]
-
-    return Source(draw, X[test], y[test])
-
-
-SOURCES = {"simulated": simulated_source, "boston": boston_source}
+SOURCES = {"simulated": simulated_source, "boston": boston}
 
 
 def penalty(n: int) -> float:
@@ -64,10 +45,9 @@ def penalty(n: int) -> float:
 
 def fit_predict(
     X: FloatArray, y: FloatArray, X_test: FloatArray, plan: ResamplingPlan, alpha: float
-) -> tuple[FloatArray, int]:
-    """Return the average prediction (m,) of one fit per subset, and how many subsets were drawn again."""
-    fitted = fit_paper(X, y, plan, alpha)
-    return fitted.predict(X_test), fitted.n_redrawn_
+) -> FloatArray:
+    """Return the average prediction (m,) of one fit per subset."""
+    return np.asarray(fit_paper(X, y, plan, alpha).predict(X_test))
 
 
 def fit_paper(X: FloatArray, y: FloatArray, plan: ResamplingPlan, alpha: float) -> ReplayKernelRidge:
@@ -94,16 +74,10 @@ def draw_plans(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> li
 
 def paper_fits(
     X: FloatArray, y: FloatArray, points: FloatArray, rng: np.random.Generator, B: int, k: int
-) -> tuple[FloatArray, dict[str, list[int]]]:
-    """Return the predictions of plain, U and V, (3, m), and how many subsets each drew again."""
+) -> FloatArray:
+    """Return the predictions of plain, U and V, (3, m)."""
     plans = draw_plans(len(y), B, k, rng)
-    predictions, redrawn = zip(*(fit_predict(X, y, points, p, penalty(len(y))) for p in plans), strict=True)
-    return np.array(predictions), {"redrawn": list(redrawn)}
-
-
-@lru_cache(maxsize=1)
-def _boston() -> tuple[FloatArray, FloatArray]:
-    return load_boston()
+    return np.array([fit_predict(X, y, points, plan, penalty(len(y))) for plan in plans])
 
 
 ALPHAS = np.logspace(-4, 2, 49)
@@ -129,7 +103,7 @@ def fit_predict_loo(X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[F
     points = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
     K = np.exp(-cdist(points, points, "sqeuclidean") / X.shape[1])
     alpha = kernel_penalties(K, (y - y.mean()) / y.std(ddof=1), ALPHAS).best
-    return fit_predict(X, y, X_test, whole(len(y)), alpha)[0], alpha
+    return fit_predict(X, y, X_test, whole(len(y)), alpha), alpha
 
 
 def run_tuned_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
@@ -142,7 +116,7 @@ def run_tuned_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str
         rng = cell_stream(settings.seed, cell.key, repetition)
         X, y = source.draw(n, rng)
         for row, plan in enumerate(draw_plans(n, cell["B"], cell["k"], rng)):
-            predictions[row, repetition], _ = fit_predict(X, y, source.points, plan, penalty(n))
+            predictions[row, repetition] = fit_predict(X, y, source.points, plan, penalty(n))
         predictions[-1, repetition], alphas[repetition] = fit_predict_loo(X, y, source.points)
     variance = np.median(predictions.var(axis=1, ddof=1), axis=1)
     error = rmse(predictions, source.also.get("true", source.truth)).mean(axis=1)
@@ -171,7 +145,7 @@ def run_test_sets_cell(cell: Cell, settings: Settings, repetitions: int) -> dict
             rng = cell_stream(settings.seed, cell.key, repetition)
             X, y = source.draw(n, rng)
             for method, plan in enumerate(draw_plans(n, N_RESAMPLES, k, rng)):
-                predictions[method, repetition], _ = fit_predict(X, y, source.points, plan, penalty(n))
+                predictions[method, repetition] = fit_predict(X, y, source.points, plan, penalty(n))
         collected.append(_quantities(summarise(predictions, source.truth)))
     return {
         measure: {

@@ -56,7 +56,6 @@ def write_page(
     sections = _really(cells, journal)
     context = {
         "title": _title(findings),
-        "subtitle": _subtitle(findings, quick),
         "manifest": manifest,
         "counts": _counts(findings),
         "settings": settings,
@@ -88,7 +87,7 @@ def _experiment(experiment: Experiment, findings: Findings, folder: Path) -> dic
         "figure": embed_picture(picture) if picture else "",
         "caption": caption_of(experiment),
         "times": time_table(experiment, cells, journal) if experiment.view == "time" else [],
-        "scaling": scaling_table(cells, journal) if experiment.view == "scaling" else [],
+        "scaling": scaling_table(cells, journal) if experiment.name == "scaling" else [],
     }
 
 
@@ -181,12 +180,6 @@ def _title(findings: Findings) -> str:
     if labels:
         parts.append(f"{labels.count(HOLDS)} of {len(labels)} claims hold as worded")
     return "The paper, re-run" + (f": {', '.join(parts)}" if parts else "")
-
-
-def _subtitle(findings: Findings, quick: bool) -> str:
-    what = "a quick part of its grid" if quick else "its published grid"
-    number = len(findings.experiments)
-    return f"{number} experiments, {what}, every number computed anew from simulated or public data."
 
 
 def _counts(findings: Findings) -> list[tuple[str, str]]:

@@ -102,8 +102,8 @@ def paper_estimates(
 ) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Return the values of all algorithms, plain, U and V, on one data set: (9, m).
 
-    Beside them, by algorithm and method: the median condition number of the matrices, the mean number of
-    directions that were dropped, and how many subsets failed.
+    Beside them, by algorithm and method: the median condition number of the matrices, and the mean number of
+    directions that were dropped.
     """
     systems = draw_systems(data, B, k, OrnsteinUhlenbeck(discount_rate=discount_rate), rng)
     solution = systems.solve(parse_solver(solver))
@@ -111,7 +111,6 @@ def paper_estimates(
     facts = {
         "condition": _per_method(np.median, solution.condition.reshape(shape)),
         "truncated": _per_method(np.mean, solution.truncated.reshape(shape)),
-        "failed": _per_method(np.sum, solution.failed.reshape(shape)),
     }
     values = systems.predictions(solution.theta, BASIS(points))
     return values.reshape(-1, len(points)), {name: fact.ravel() for name, fact in facts.items()}

@@ -82,26 +82,10 @@ def run_paper_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str
             measure: {method: one[measure] for method, one in mine.items()}
             for measure in (*measures, "variance", "mean", "low", "high")
         }
-        for fact, reduce in _FACTS.items():
+        for fact, reduce in (("condition", np.median), ("truncated", np.mean)):
             if fact in mine["plain"]["facts"]:
-                values = {m: float(reduce(np.asarray(one["facts"][fact]), cell)) for m, one in mine.items()}
-                results[algorithm][fact] = values
+                results[algorithm][fact] = {m: float(reduce(one["facts"][fact])) for m, one in mine.items()}
     return results
-
-
-def _share_redrawn(counts: np.ndarray, cell: Cell) -> float:
-    """Return the share of draws that were thrown away; B of them were kept in every repetition."""
-    again, kept = int(counts.sum()), counts.size * int(cell["B"])
-    return again / (kept + again)
-
-
-# What is known beside a prediction, in every repetition -> the one number that is kept.
-_FACTS: dict[str, Callable[[np.ndarray, Cell], Any]] = {
-    "condition": lambda values, cell: np.median(values),
-    "truncated": lambda values, cell: values.mean(),
-    "failed": lambda values, cell: values.sum(),
-    "redrawn": _share_redrawn,
-}
 
 
 def _policy_cost(cell: Cell, repetitions: int) -> float:

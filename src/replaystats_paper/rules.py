@@ -79,7 +79,7 @@ def _gaps(results: dict[str, Any], quantity: str, method: str) -> FloatArray:
 
 
 def _width(results: dict[str, Any], method: str) -> FloatArray:
-    return np.subtract(results["high"][method], results["low"][method], dtype=float)
+    return np.asarray(np.subtract(results["high"][method], results["low"][method]))
 
 
 def _sizes(results: Sequence[dict[str, Any]], quantity: str) -> str:

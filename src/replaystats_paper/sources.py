@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +145,16 @@ def load_boston() -> tuple[FloatArray, FloatArray]:
     return X, y
 
 
-def _boston(rng: np.random.Generator, n_test: int = 100) -> Source:
-    X, y = load_boston()
-    return _held_out(X, y, rng, n_test)
+_loaded_boston = lru_cache(maxsize=1)(load_boston)
+
+
+def boston(rng: np.random.Generator, n_test: int = 100) -> Source:
+    """Return Boston housing with `n_test` rows held out; training rows come from the others.
+
+    A training set without variation in a column (chas) cannot be standardised; it is drawn again.
+    """
+    X, y = _loaded_boston()
+    return _held_out(X, y, rng, n_test, lambda X: bool((X.max(axis=0) > X.min(axis=0)).all()))
 
 
 def _table(rng: np.random.Generator, path: str, target: str, n_test: int = 100) -> Source:
@@ -163,7 +171,14 @@ def _table(rng: np.random.Generator, path: str, target: str, n_test: int = 100) 
     return _held_out(X, rows[target], rng, n_test)
 
 
-def _held_out(X: FloatArray, y: FloatArray, rng: np.random.Generator, n_test: int) -> Source:
+def _held_out(
+    X: FloatArray,
+    y: FloatArray,
+    rng: np.random.Generator,
+    n_test: int,
+    usable: Callable[[FloatArray], bool] = lambda X: True,
+) -> Source:
+    """Hold rows out; draw training sets from the others, again where one is not usable."""
     n_test = check_int(n_test, "n_test", high=len(y) - 2)
     order = rng.permutation(len(y))
     test, pool = order[:n_test], order[n_test:]
@@ -171,8 +186,10 @@ def _held_out(X: FloatArray, y: FloatArray, rng: np.random.Generator, n_test: in
     def draw(n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         if n > len(pool):
             raise ValueError(must_be("n", f"at most {len(pool)}, the rows that are not held out", n))
-        rows = rng.choice(pool, n, replace=False)
-        return X[rows], y[rows]
+        while True:
+            rows = rng.choice(pool, n, replace=False)
+            if usable(X[rows]):
+                return X[rows], y[rows]
 
     return Source(draw, X[test], y[test])
 
@@ -198,7 +215,7 @@ def _process(name: str, options: dict[str, Any]) -> Source:
     )
 
 
-_SOURCES: dict[str, Callable[..., Source]] = {"two-bumps": _two_bumps, "boston": _boston, "table": _table}
+_SOURCES: dict[str, Callable[..., Source]] = {"two-bumps": _two_bumps, "boston": boston, "table": _table}
 
 
 # A formula is a line; a number of it is one that float64 holds.

@@ -175,9 +175,3 @@ def band(
     ax.fill_between(x, low, high, color=COLOURS[method], alpha=0.18, linewidth=0)
     ax.plot(x, mean, color=COLOURS[method], linewidth=1.4, label=label)
     return ax
-
-
-def power_law(ax: Axes, n: ArrayLike, values: ArrayLike, *, label: str, colour: str, marker: str) -> Axes:
-    """Draw positive values against n on two logarithmic scales."""
-    ax.loglog(n, values, color=colour, marker=marker, markersize=4, linewidth=1.2, label=label)
-    return ax
