@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,7 @@ def check_work(seconds: float, name: str, value: object, hint: str = "Use fewer.
         warnings.warn(message, ReplayWarning, stacklevel=3)
 
 
+@cache
 def physical_memory() -> int | None:
     """Return the bytes of memory of this machine; None where the system does not tell, as Windows."""
     try:

@@ -23,7 +23,7 @@ from .._core.validation import check_real
 from ..moments import StreamedMoments
 from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan
-from ..solvers import Solver
+from ..solvers import Solution, Solver
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 
@@ -200,26 +200,41 @@ def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisat
     return found
 
 
+def solve_all(moments: AnyMoments, solver: Solver) -> tuple[Solution, FloatArray]:
+    """Solve the system of all observations; of linear solvers also return its inverse, and do it once."""
+    if not solver.is_linear:
+        return solver.solve_full(moments), np.empty((0, 0))
+    if id(solver) not in moments.solved:
+        moments.solved[id(solver)] = solver, solver.solve_beside(moments, np.eye(moments.n_basis))
+    found: Solution = moments.solved[id(solver)][1]
+    b = moments.total()[1]
+    theta, inverse = found.theta[:, :, : -len(b)], found.theta[0, :, -len(b) :]
+    return replace(found, theta=theta.reshape(1, *b.shape)), inverse
+
+
 def _solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisation:
     if not solver.is_linear:
         rule = "a solver whose penalty does not depend on the data"
         raise ValueError(must_be("solver", rule, repr(solver), "Use the replicates' own variance."))
     A, b = moments.total()
-    q = moments.n_basis
-    right = np.concatenate([b.reshape(q, -1), np.eye(q) / share], axis=1)
-    solution = solver.solve(share * A[None], share * right[None], symmetric=moments.symmetric)
+    if solver.plain or share == 1.0:  # in other units, the same system
+        solution, inverse = solve_all(moments, solver)
+        theta, inverse = solution.theta[0], inverse / share
+    else:
+        right = np.concatenate([b.reshape(len(b), -1), np.eye(len(b)) / share], axis=1)
+        solution = solver.solve(share * A[None], share * right[None], symmetric=moments.symmetric)
+        theta, inverse = solution.theta[0, :, : -len(b)].reshape(b.shape), solution.theta[0, :, -len(b) :]
     if solution.failed[0]:
         raise SingularReplicateError(
             "The moment matrix of all observations is numerically singular, so it has no influence values: "
             "use fewer basis functions, more data, or solver=Ridge(alpha)."
         )
-    theta, inverse = solution.theta[0][:, :-q], solution.theta[0][:, -q:]
     condition = float(solution.condition[0])
     if condition > _CLOSER_LOOK:
         condition = min(condition, inverted_condition(share * A, inverse))
     truncated, set_aside = int(solution.truncated[0]), solution.structure.n_directions
     return Linearisation(
-        theta=theta.reshape(b.shape),
+        theta=theta,
         inverse=inverse,
         share=share,
         sums=(A, b),

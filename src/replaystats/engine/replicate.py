@@ -27,7 +27,7 @@ from ..solvers import Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .executors import Executor
-from .linear import Coefficients, LinearPart, report_failures, solve_share
+from .linear import Coefficients, LinearPart, report_failures, solve_all, solve_share
 from .sums import drawn_sums
 
 
@@ -185,7 +185,7 @@ def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> MomentRepl
     solver = check_solver(solver) or DEFAULT_SOLVER
     # A nearly singular system of 1000 unknowns is decomposed in about a second.
     check_work(1e-9 * moments.n_basis**3, "moments", f"{moments.n_basis} unknowns", "Take fewer of them.")
-    solution = solver.solve_full(moments)
+    solution, _ = solve_all(moments, solver)
     if solution.failed[0]:
         msg = (
             "The moment matrix of all observations is numerically singular "

@@ -301,8 +301,10 @@ def _is_logged(X: FloatArray, limits: ValueRange, undetermined: BoolArray) -> Bo
     if limits.source == "given":
         return np.ones(len(X), dtype=bool)
     scale = np.maximum(np.abs(limits.points).max(axis=0), np.finfo(float).tiny)
-    inverse = np.linalg.pinv(limits.points / scale)  # leverages are squared lengths of X times it
-    largest, own = (np.square(rows / scale @ inverse).sum(axis=1) for rows in (limits.points, X))
+    _, sizes, directions = np.linalg.svd(limits.points / scale, full_matrices=False)
+    known = sizes > 1e-15 * sizes[0]  # as a pseudo-inverse of NumPy
+    root = directions[known].T / sizes[known]  # leverages are squared lengths of X times it
+    largest, own = (np.square(rows / scale @ root).sum(axis=1) for rows in (limits.points, X))
     return np.asarray(~undetermined & (own <= largest.max() * (1 + NEGLIGIBLE)))
 
 

@@ -235,19 +235,28 @@ class Solver(ABC):
         return self.solve(sums.A, sums.b, symmetric=sums.symmetric)
 
     def solve_full(self, moments: AnyMoments) -> Solution:
-        """Solve the one system of all observations, as a stack of one.
+        """Solve the one system of all observations, as a stack of one."""
+        found = self.solve_beside(moments, np.empty((moments.n_basis, 0)))
+        b = moments.total()[1]
+        return replace(found, theta=found.theta.reshape(1, *b.shape))
+
+    def solve_beside(self, moments: AnyMoments, right: FloatArray) -> Solution:
+        """Solve the one system of all observations for b and, in further columns, for `right` (q, r).
 
         A plain inverse of an ill-conditioned matrix is refined with the residuals of the observations, which
         are far more accurate than those of their sums (corrected seminormal equations, Bjorck 1987): least
         squares then agree with a QR decomposition of the data.
         """
         A, b = moments.total()
-        solution = self.solve(A[None], b[None], symmetric=moments.symmetric)
+        columns = np.concatenate([b.reshape(len(b), -1), right], axis=1)
+        solution = self.solve(A[None], columns[None], symmetric=moments.symmetric)
         if not (self.plain and solution.condition[0] > REFINE_FROM and _rereadable(moments)):
             return solution
-        residual = np.asarray(moments.residuals(solution.theta[0])).sum(axis=0)
-        step = self.solve(A[None], residual[None], symmetric=moments.symmetric)
-        return replace(solution, theta=solution.theta + step.theta)
+        n_outputs = columns.shape[1] - right.shape[1]
+        theta = solution.theta[0, :, :n_outputs].reshape(b.shape)
+        residual = np.asarray(moments.residuals(theta)).sum(axis=0).reshape(1, len(b), n_outputs)
+        solution.theta[:, :, :n_outputs] += self.solve(A[None], residual, symmetric=moments.symmetric).theta
+        return solution
 
 
 def check_solver(solver: Any) -> Solver | None:
