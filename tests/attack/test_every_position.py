@@ -147,14 +147,14 @@ OPTIONAL: dict[tuple[str, str], Any] = {
     ("Trajectories", "behavior_probability"): np.full((3, 3), 0.5),
     ("make_plan", "probabilities"): np.full(10, 0.1),
     ("plan_from_indices", "weights"): np.ones(2),
-    ("lstd_moments", "importance"): np.ones(PATHS.n_transitions),
-    ("lstd_moments", "reward"): np.ones(PATHS.n_transitions),
-    ("lstd_moments", "discount"): np.full(PATHS.n_transitions, 0.9),
-    ("lstd_q_moments", "reward"): np.ones(N_STEPS),
-    ("ridge_moments", "sample_weight"): np.ones(3),
-    ("ols_moments", "clusters"): np.arange(3),
-    ("iv_moments", "clusters"): np.arange(3),
-    ("iv_moments", "exogenous"): X[:3, :1] ** 3,
+    ("moments.lstd_moments", "importance"): np.ones(PATHS.n_transitions),
+    ("moments.lstd_moments", "reward"): np.ones(PATHS.n_transitions),
+    ("moments.lstd_moments", "discount"): np.full(PATHS.n_transitions, 0.9),
+    ("moments.lstd_q_moments", "reward"): np.ones(N_STEPS),
+    ("moments.ridge_moments", "sample_weight"): np.ones(3),
+    ("moments.ols_moments", "clusters"): np.arange(3),
+    ("moments.iv_moments", "clusters"): np.arange(3),
+    ("moments.iv_moments", "exogenous"): X[:3, :1] ** 3,
     ("inference.influence_probabilities", "X"): X[:3],
     ("inference.theorem", "X"): X[:1],
     ("inference.reweighted_average", "X"): X[:3],
@@ -196,7 +196,7 @@ ANY_NUMBER = {"all of it one row too many", "all of it one row too few"}
 ALLOWED = {
     **{(name, "units"): DISTINCT for name in ("evaluate", "ReplayBuffer.evaluate")},
     **{(name, "unit"): DISTINCT for name in ("LSTD", "PhiBE", "LSTDQ", "inference.unit_moments")},
-    **{(name, "clusters"): DISTINCT for name in ("ols_moments", "iv_moments")},
+    **{(f"moments.{name}_moments", "clusters"): DISTINCT for name in ("ols", "iv")},
     **{
         (name, "groups"): DISTINCT
         for name in ("ReplayKernelRidge.grouped", "ReplayRegressor.fit", "from_bagging")
