@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ SAMPLINGS = ("uniform", "proportional", "rank")
 GAPS = ("raise", "cut")
 # Format: the largest 32-bit integer.
 LARGEST_BATCH = 2**31 - 1
+ONE_LOOK = "The interval is for one look at the buffer; `buffer.monitor()` has one for any number of looks."
 ZERO_HINT = "What is never drawn cannot be weighted back: the draws would be biased. Add a small number."
 
 
@@ -412,7 +414,7 @@ class ReplayBuffer(SavedBuffer):
     def evaluate(self, policy: Any = None, *, discount: float | None = None, **options: Any) -> Evaluation:
         """Return the value of a policy from the episodes in the buffer, as `replaystats.evaluate` does.
 
-        The interval is for one look. For looks while the buffer grows use `monitor`.
+        The interval is for one look, which a note says. For looks while the buffer grows use `monitor`.
 
         Parameters
         ----------
@@ -424,7 +426,8 @@ class ReplayBuffer(SavedBuffer):
             Of `replaystats.evaluate`.
         """
         factor = self.discount if discount is None else discount
-        return evaluate(self.trajectories(), policy, discount=factor, **options)
+        found = evaluate(self.trajectories(), policy, discount=factor, **options)
+        return replace(found, notes=(*found.notes, ONE_LOOK))
 
     def view(self, moments: Callable[[Trajectories], HeldMoments]) -> MomentView:
         """Return a view of the sums of moments over all rows, kept as rows come and leave: `MomentView`."""

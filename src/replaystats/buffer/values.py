@@ -137,6 +137,11 @@ class LayerValue:
         """Whether the test does not contradict that values are linear in the features."""
         return not self.p_value < CHECK_LEVEL
 
+    def __str__(self) -> str:
+        low, high = float(self.interval.low[0]), float(self.interval.high[0])
+        text = f"{self.value:.4g} in [{low:.4g}, {high:.4g}] at one look, from {self.n_episodes} episodes"
+        return text + ("" if self.reliable else "; not reliable: values are not linear in the features")
+
 
 class LastLayer:
     """LSTD or LSTDQ on the features that a network computes, with a ridge, as the buffer fills.
@@ -182,10 +187,10 @@ class LastLayer:
     >>> rng = np.random.default_rng(0)
     >>> buffer = rs.ReplayBuffer(1000, discount=0.5)
     >>> for _ in range(20):
-    ...     states = rng.normal(size=(6, 1))
-    ...     buffer.add(states[:-1], np.zeros(5, int), np.ones(5), states[1:], truncated=np.arange(5) == 4)
-    >>> round(buffer.last_layer(np.tanh).look().value, 6)  # 1 + .5 + .25 + ...
-    2.0
+    ...     x, still = rng.normal(size=(6, 1)), np.zeros(5, int)
+    ...     buffer.add(x[:-1], still, rng.normal(1.0, 0.1, 5), x[1:], truncated=np.arange(5) == 4)
+    >>> print(buffer.last_layer(np.tanh).look())  # 1 + .5 + .25 + ...
+    2.012 in [1.974, 2.05] at one look, from 20 episodes
     """
 
     def __init__(

@@ -355,8 +355,10 @@ class ConfidenceSequence:
         )
         return anytime_interval(joint, self.confidence_level, tightest_at=self.tightest_at)
 
-    def stop_when(self, *, width: float | None = None, better: float | None = None) -> bool:
-        """Say whether to stop: the interval is narrow enough, or lies above (or below) a value.
+    def stop_when(
+        self, *, width: float | None = None, better: float | ConfidenceSequence | None = None
+    ) -> bool:
+        """Say whether to stop: the interval is narrow enough, or one of two is better for certain.
 
         Stopping so is what the sequence is valid for; the interval for one look is not. While the interval
         is not `reliable`, the answer is no: the sequence needs `bounds` or `ignore_rarer`.
@@ -365,18 +367,20 @@ class ConfidenceSequence:
         ----------
         width : float, optional
             Stop when the interval is at most this wide.
-        better : float, optional
-            Stop when the interval does not contain this value: the mean is larger, or it is smaller.
+        better : float or ConfidenceSequence, optional
+            Stop when the mean is larger or smaller for certain: the interval does not contain this value, or
+            that of the difference to this sequence (`minus`), of the returns of another policy, not 0.
         """
-        limit = 0.0 if width is None else check_real(width, "width", low=0.0, closed="neither")
-        value = 0.0 if better is None else check_real(better, "better")
         if (width is None) == (better is None):
             raise ValueError(must_be("width", "given, or `better`, and not both", repr(width)))
-        if self.bounds is None and self.ignore_rarer is None:
-            hint = "How rare may outcomes be that change the mean? No values can show it."
-            raise ValueError(
-                must_be("bounds", "given, or `ignore_rarer`, for a rule of stopping", None, hint)
-            )
-        low, high = (float(end[0]) for end in self.interval())
+        limit = 0.0 if width is None else check_real(width, "width", low=0.0, closed="neither")
+        other = better if isinstance(better, ConfidenceSequence) else self
+        value = check_real(better, "better") if better is not None and other is self else 0.0
+        for sequence in (self, other):
+            if sequence.bounds is None and sequence.ignore_rarer is None:
+                hint = "How rare may outcomes be that change the mean? No values can show it."
+                rule = "given, or `ignore_rarer`, for a rule of stopping"
+                raise ValueError(must_be("bounds", rule, None, hint))
+        low, high = (float(end[0]) for end in (self.interval() if other is self else self.minus(other)))
         enough = high - low <= limit if better is None else low > value or high < value
-        return bool(self.reliable and enough)
+        return bool(self.reliable and other.reliable and enough)

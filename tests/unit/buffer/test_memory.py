@@ -159,6 +159,7 @@ def test_evaluate_is_that_of_the_episodes():
         expected.interval.low,
         expected.interval.high,
     )
+    assert "The interval is for one look" in found.notes[-1]
 
 
 def test_callbacks_every_n_steps():

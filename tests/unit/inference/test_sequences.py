@@ -209,6 +209,20 @@ def test_stopping_rules():
     assert not sequence.stop_when(better=5.0)
 
 
+@pytest.mark.parametrize("options", [{"ignore_rarer": 0.05}, {"bounds": (0.0, 9.0)}])
+def test_a_rule_of_stopping_compares_two_policies(options):
+    rng = np.random.default_rng(0)
+    here, alike, less = (ConfidenceSequence(**options) for _ in range(3))
+    assert not here.stop_when(better=less)
+    for sequence, mean in ((here, 5.0), (alike, 5.0), (less, 4.0)):
+        sequence.update(mean + 2.0 * rng.random(200))
+    assert here.stop_when(better=less)
+    assert less.stop_when(better=here)
+    assert not here.stop_when(better=alike)
+    with pytest.raises(ValueError, match="`bounds` must be given, or `ignore_rarer`"):
+        here.stop_when(better=ConfidenceSequence())
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
