@@ -18,9 +18,11 @@ import outputs
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from replaystats.plots.results import plot_evaluation
+from replaystats.ope import Comparison, Evaluation
+from replaystats.plots.results import plot_comparison, plot_evaluation
 
 FIGURES = Path(__file__).parent / "figures"
+NARROW: dict[Any, Any] = {Evaluation: plot_evaluation, Comparison: plot_comparison}
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -41,14 +43,18 @@ def draw_forest() -> None:
 
 
 def draw_tutorial(name: str) -> None:
-    """Draw the first plot that a tutorial keeps under the name `ax`."""
+    """Draw the first plot that a tutorial keeps under the name `ax`, that of a result for phones as well."""
     page = (FIGURES.parent / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
     namespace: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for block in outputs.python_blocks(page):
             exec(compile(block.code, name, "exec"), namespace)
-            if "ax" in namespace:
-                return save(namespace["ax"].figure, name)
+            if "ax" not in namespace:
+                continue
+            found = namespace.get("found")
+            if type(found) in NARROW:
+                save(NARROW[type(found)](found, narrow=True).figure, f"{name}_narrow")
+            return save(namespace["ax"].figure, name)
 
 
 def draw_thumbnail() -> None:

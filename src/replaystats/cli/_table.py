@@ -206,7 +206,7 @@ class Encoding:
             got = "only columns that are left out. " + " ".join(notes)
             raise ValueError(must_be("--features", "at least one column that can be used", got))
         typed = _typed(frame, kinds)
-        vectorizer = _vectorizer([name for name, kind in kinds.items() if kind != "number"], typed)
+        vectorizer = _vectorizer(kinds, typed)
         encoded = _encoded(vectorizer, kinds, typed)
         ends = np.cumsum([block.shape[1] for block in encoded.values()])
         effects = tuple(
@@ -240,14 +240,20 @@ class Encoding:
         return Matrix(np.asarray(X, dtype=np.float64), usable, remarks)
 
 
-def _vectorizer(columns: list[str], typed: Frame) -> Any:
-    """Fit skrub's encoder to the columns that are no numbers; None where there are none."""
+def _vectorizer(kinds: dict[str, str], typed: Frame) -> Any:
+    """Fit skrub's encoder to the columns that are no numbers; None where there are none.
+
+    Columns of few texts go to the one-hot encoder as they are: skrub would take "none" for a missing value.
+    """
+    columns = [name for name, kind in kinds.items() if kind != "number"]
     if not columns:
         return None
     skrub = require_extra("skrub", extra="cli", purpose="Encoding categories, dates and texts")
     coder = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
-    texts = skrub.StringEncoder(random_state=0)
-    return skrub.TableVectorizer(low_cardinality=coder, high_cardinality=texts).fit(typed[columns])
+    vectorizer = skrub.TableVectorizer(high_cardinality=skrub.StringEncoder(random_state=0))
+    few = [name for name in columns if kinds[name] == "text"
+           and typed[name].nunique() < vectorizer.cardinality_threshold]  # fmt: skip
+    return vectorizer.set_params(specific_transformers=[(coder, few)] if few else []).fit(typed[columns])
 
 
 def _levels(vectorizer: Any, name: str) -> tuple[str, ...]:

@@ -60,6 +60,7 @@ def evaluation_page(
         {"heading": "Values of states", "intro": "Low and high hold for what the basis can express.",
          "header": value_rows[0], "rows": value_rows[1]}
     ]  # fmt: skip
+    other = next((name for name, one in every.items() if not one.log.on_policy), next(iter(every)))
     checked = data or f"SHA-256 of the returns {checksum(found.log.returns.tobytes())}"
     chosen = "; ".join(f"{name}: {choice.reason}" for name, choice in found.log.choices.items())
     return result_page(
@@ -74,7 +75,7 @@ def evaluation_page(
         more_tables=[table for table in more_tables if table["rows"]],
         facts_heading="The log",
         facts=_facts(every),
-        figures=_figures(found),
+        figures=_figures(every[other], f" ({other})" if other else ""),
         about=[
             ("command", command),
             ("data", f"{found.log.n_episodes:,} episodes, {found.log.n_steps:,} steps; {checked}"),
@@ -237,7 +238,7 @@ def policy_facts(found: Evaluation) -> list[tuple[str, str]]:
         seen = found.log.effective_by_step
         left = f"{_count(o.effective_episodes)} of {found.log.n_episodes:,} after the ratios of all steps"
         if seen is not None and o.effective_episodes < seen[-1]:
-            left += f" are expected ({_count(float(seen[-1]))} in this sample)"
+            left += f", as expected; {_count(float(seen[-1]))} in this sample"
         known = o.behavior if o.behavior in ("logged", "given") else f"estimated ({o.behavior})"
         facts += [("probabilities of the log", known), ("effective episodes", left)]
         if not np.isnan(o.agreement):
@@ -303,7 +304,8 @@ def _influential(found: Evaluation) -> dict[str, Any]:
     }
 
 
-def _figures(found: Evaluation) -> list[dict[str, str]]:
+def _figures(found: Evaluation, whose: str) -> list[dict[str, str]]:
+    """Return plots of the log, and of a policy on it; `whose` says of which where there are several."""
     log = found.log
     # The value of another policy, or one that goes on behind the last step, is no mean of these returns.
     line = found.value if log.on_policy and log.ends.completed_share == 0 else None
@@ -325,7 +327,7 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
         )
         alt = f"Effective episodes after each of {len(log.effective_by_step)} steps."
         drawn = draw_steps(log.effective_by_step, "effective episodes", low=0.0)
-        figures.append(page_figure("Effective sample size by step", alt, caption, drawn))
+        figures.append(page_figure(f"Effective sample size by step{whose}", alt, caption, drawn))
     positive = log.returns[:0] if log.ratios is None else log.ratios[log.ratios > 0]
     if log.ratios is not None and len(positive) > 1:
         zeros = len(log.ratios) - len(positive)
@@ -336,6 +338,6 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
         drawn = draw_histogram(exponents, xlabel)
         caption = "probability of an episode's actions under the policy, divided by that under the log."
         figures.append(
-            page_figure("Probability ratios", f"Histogram of the ratios of {seen}.", caption, drawn)
+            page_figure(f"Probability ratios{whose}", f"Histogram of the ratios of {seen}.", caption, drawn)
         )
     return figures

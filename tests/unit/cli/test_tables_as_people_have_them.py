@@ -190,3 +190,10 @@ def test_one_state_has_one_set_of_probabilities():
 def test_which_columns_a_policy_names(text, columns, column):
     assert policy_columns(text) == columns
     assert logged_column(text) == column
+
+
+def test_the_word_none_is_a_category_like_others():
+    frame = pd.DataFrame({"offer": ["none", "gold", "NaN"] * 10, "x": np.arange(30.0)})
+    encoding = Encoding.of(frame, ["offer", "x"])
+    assert encoding.effects[0].levels == ("NaN", "gold", "none")
+    assert not any(encoding.matrix(frame).remarks)
