@@ -415,6 +415,75 @@ def heavy_steps(n: int, steps: int = 6) -> World:
     return world(process, n, always(0.5, 0.5), new, 1.0, truth=partial(truth.value, new, 1.0, 400_000))
 
 
+def warehouse(n: int, season: bool, weekday: bool) -> World:
+    """Stock of 0 to 10, orders of 0, 3 or 6, four weeks; on two days of seven demand is higher."""
+
+    def step(z: np.ndarray, a: np.ndarray, t: int, rng: np.random.Generator) -> Step:
+        stock = np.minimum(z[:, 0] + 3 * a, 10)
+        sold = np.minimum(stock, rng.poisson((3.5 if t % 7 >= 5 else 1.0) if season else 1.7, len(z)))
+        reward = sold - 0.15 * (stock - sold) - 0.5 * (a > 0)
+        return np.column_stack([stock - sold, np.full(len(z), (t + 1) % 7)]), reward, _none(z)
+
+    def start(n: int, rng: np.random.Generator) -> np.ndarray:
+        return np.column_stack([rng.integers(8, size=n), np.zeros(n)]).astype(float)
+
+    process = Process(start, step, 28, lambda z: z if weekday else z[:, :1])
+    new = lambda x: np.where(x[:, :1] < 3, [[0.1, 0.6, 0.3]], [[0.8, 0.2, 0.0]])  # noqa: E731
+    return world(process, n, always(0.4, 0.4, 0.2), new, 1.0, valid=weekday or not season)
+
+
+def doctors(n: int, logged: bool) -> World:
+    """Treatment by a severity of which a noisy reading is logged; `logged`: with its probabilities."""
+
+    def start(n: int, rng: np.random.Generator) -> np.ndarray:
+        return np.column_stack([severity := rng.normal(size=n), severity + rng.normal(size=n)])
+
+    def step(z: np.ndarray, a: np.ndarray, t: int, rng: np.random.Generator) -> Step:
+        severity = 0.9 * z[:, 0] - 0.3 * a + 0.3 * rng.normal(size=len(z))
+        return np.column_stack([severity, severity + rng.normal(size=len(z))]), -severity - 0.1 * a, _none(z)
+
+    process, new = Process(start, step, 5), always(0.2, 0.8)
+    treated = lambda z: softmax(np.column_stack([0.0 * z[:, 0], 1.5 * z[:, 0]]))  # noqa: E731
+
+    def draw(rng: np.random.Generator) -> Any:
+        log = process.roll(n, treated, rng)
+        more = {"behavior_probability": log["p"]} if logged else {}
+        data = rs.Trajectories(log["x"][:, :, 1:], log["r"], log["a"], terminated=True, **more)
+        return data, new, {"discount": 1.0}
+
+    return World(draw, partial(process.value, new, 1.0), valid=False)
+
+
+def thermostat(n: int) -> World:
+    """The log heats below zero, always and only there, and logs no probabilities; the question is a coin."""
+
+    def step(z: np.ndarray, a: np.ndarray, t: int, rng: np.random.Generator) -> Step:
+        after = 0.7 * z + 0.5 * (a[:, None] - 0.5) + 0.5 * rng.normal(size=z.shape)
+        return after, after[:, 0] - 0.2 * a, _none(z)
+
+    old = lambda x: np.where(x > 0.0, [[1.0, 0.0]], [[0.0, 1.0]])  # noqa: E731
+    process = Process(lambda n, rng: rng.normal(size=(n, 1)), step, 8)
+    return world(process, n, old, always(0.5, 0.5), 1.0, valid=False, probabilities=False)
+
+
+def readers(n: int, given: bool) -> World:
+    """Users of 1 to some tens of visits in random order, whose tastes differ."""
+
+    def draw(rng: np.random.Generator) -> Any:
+        user = rng.permutation(np.repeat(np.arange(n), rng.geometric(0.08, n)))
+        x, a = rng.normal(size=len(user)), (rng.random(len(user)) < 0.3).astype(int)
+        chance = 1.0 / (1.0 + np.exp(1.5 - rng.normal(size=n)[user] - 0.4 * a - 0.3 * x))
+        y = 1.0 * (rng.random(len(user)) < chance)
+        data = one_step(y, x[:, None], a, np.where(a == 1, 0.3, 0.7))
+        return data, always(0.2, 0.8), {"discount": 1.0, **({"units": user} if given else {})}
+
+    def truth() -> float:
+        z = np.sqrt(1.09) * np.random.default_rng(1).normal(size=400_000) - 1.5
+        return float(np.mean(0.2 / (1.0 + np.exp(-z)) + 0.8 / (1.0 + np.exp(-z - 0.4))))
+
+    return World(draw, truth, given)
+
+
 def fresh_worlds() -> dict[str, World]:
     """Return these worlds by name."""
     return {
@@ -449,6 +518,13 @@ def fresh_worlds() -> dict[str, World]:
         "one path of 1500 steps, on policy": one_path(1500, True),
         "one path of 3000 steps, off policy": one_path(3000, False),
         "noise of t with 2.5 degrees, 6 steps, 200": heavy_steps(200),
+        "week in no column, 28 days, 150": warehouse(150, True, False),
+        "weekday a column, 28 days, 150": warehouse(150, True, True),
+        "severity hidden, behavior estimated, 300": doctors(300, False),
+        "severity hidden, probabilities logged, 300": doctors(300, True),
+        "log does one thing in every state, 200": thermostat(200),
+        "60 users in random order, units": readers(60, True),
+        "60 users in random order, no units": readers(60, False),
         "returns, gamma .5, 15": returns(lambda rng: rng.gamma(0.5, size=15), 0.5),
         "returns, uniform, 20": returns(lambda rng: rng.random(20), 0.5),
     }

@@ -21,13 +21,19 @@ def dynamic_programming(moves, rewards, policy, discount, horizon):
     return np.array(value)
 
 
-def backward_coefficients(features, following, actions, rewards, onward, discount, horizon, penalty, moves):
-    """Coefficients of Q_t by one fresh ridge regression for every step and action."""
+def backward_coefficients(
+    features, following, actions, rewards, onward, discount, horizon, penalty, moves, step=None
+):
+    """Coefficients of Q_t by one fresh ridge regression for every step and action.
+
+    On all rows, or, with `step`, on those of the step itself.
+    """
     n_actions, q = onward.shape[1], features.shape[1]
     theta = np.zeros((horizon + 1, n_actions, q))
     for t in range(horizon - 1, -1, -1):
         for a in range(n_actions):
-            for target, rows in ((rewards, actions == a), (None, (actions == a) & moves)):
+            own = (actions == a) & (True if step is None else step == t)
+            for target, rows in ((rewards, own), (None, own & moves)):
                 if target is None and t == horizon - 1:
                     continue
                 x = features[rows]

@@ -29,7 +29,7 @@ from .counts import CountModel, episode_returns, has_labels
 from .importance import errors_of, start_value
 from .markov import action_test, markov_tests
 from .method import Assumption, Check
-from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of
+from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of, with_column
 from .problem import Problem
 from .unlogged import share_of_logged, unlogged_actions
 from .visits import some_episodes
@@ -51,10 +51,25 @@ BEHAVIOR = Assumption(
     sentence="the probabilities of the logged actions are those of the logging policy",
     remedy="log the probabilities, or pass behavior=",
 )
+SUPPORT = Assumption(
+    code="support",
+    sentence="wherever it leads, the logging policy took the actions of this policy, too",
+    remedy="log some random actions, or ask about a policy nearer to that of the log",
+)
+POLICY = Assumption(
+    code="policy",
+    sentence="the policy's draws of actions have its density",
+    remedy="return draws of the noisy actions, not their mean",
+)
 MARKOV = Assumption(
     code="markov",
     sentence="the next state and the reward depend on state and action only, not on what came before",
     remedy="add what is missing to the state, such as the previous state, action or reward",
+)
+MARKOV_BY_STEP = Assumption(
+    code="markov by step",
+    sentence="at every step the next state and the reward depend on state and action only",
+    remedy=MARKOV.remedy,
 )
 STATIONARY = Assumption(
     code="stationary",
@@ -113,7 +128,7 @@ NEEDED_BY_ALL = (INDEPENDENT, OUTCOMES, DRIFT)
 
 
 def implied(problem: Problem) -> tuple[Assumption, ...]:
-    """Return what every method assumes of this problem, and no log can contradict.
+    """Return what every method assumes of this problem: mostly what no log can contradict.
 
     Examples
     --------
@@ -123,7 +138,9 @@ def implied(problem: Problem) -> tuple[Assumption, ...]:
     ['users']
     """
     guessed = [] if problem.on_policy else [behavior_of(problem)]
+    drawn = [POLICY for behavior in guessed if behavior is not None and problem.continuous]
     return (
+        *drawn,
         *([USERS] if not problem.units_given and problem.n_units > 1 else []),
         *(CONFOUNDING for behavior in guessed if behavior is None or behavior.estimated),
     )
@@ -182,9 +199,45 @@ def _behavior(problem: Problem) -> AssumptionTest:
         return found._replace(detail="probabilities of logged actions, estimated from the state, are wrong")
     if is_tabular(problem) and len(unlogged_actions(problem)):
         return UNTESTED  # then ratios have a smaller mean
+    t, p, mean = _ratios(problem)
+    return AssumptionTest(p, t, f"ratios of {problem.measure} have the mean {mean:.3g}, not 1")
+
+
+def _ratios(problem: Problem) -> tuple[float, float, float]:
+    """Return t of the hypothesis that ratios of single steps have mean one, its p-value, and the mean."""
+    behavior = behavior_of(problem)
+    assert behavior is not None
     ratio = problem.chance / behavior.probability
-    t, p = total_test(unit_sums(ratio - share_of_logged(problem), problem.unit[problem.episode]))
-    return AssumptionTest(p, t, f"ratios of probabilities have the mean {ratio.mean():.3g}, not 1")
+    excess = unit_sums(ratio - share_of_logged(problem), problem.unit[problem.episode])
+    return (*total_test(excess), float(ratio.mean()))
+
+
+def _draws(problem: Problem) -> AssumptionTest:
+    """Draws of the policy's actions have the moments that its density gives the logged ones.
+
+    A policy that returns its mean action beside the density of a noisy one contradicts itself.
+    """
+    behavior = behavior_of(problem)
+    if behavior is None or np.isnan(problem.chance).any():
+        return UNTESTED
+    d, draws = problem.states.shape[1], problem.draws(problem.states)
+    drawn = sum(np.column_stack([x[:, d:], x[:, d:] ** 2]) for x in draws) / len(draws)
+    apart = np.column_stack([problem.numbers, problem.numbers**2]) - drawn
+    sums = unit_sums(apart * (problem.chance / behavior.probability)[:, None], problem.unit[problem.episode])
+    t, p = min((total_test(column) for column in sums.T), key=lambda found: found[1])
+    return AssumptionTest(min(1.0, p * sums.shape[1]), t, "draws of the policy and its density disagree")
+
+
+def _support(problem: Problem) -> AssumptionTest:
+    """Where the log lacks actions of the policy, the ratios of those it has are below one on average."""
+    behavior = behavior_of(problem)
+    if behavior is None or np.isnan(problem.chance).any():
+        return UNTESTED
+    if is_tabular(problem) and len(unlogged_actions(problem)):
+        return UNTESTED
+    t, p, mean = _ratios(problem)
+    p = 0.5 * p if t < 0.0 else 1.0 - 0.5 * p
+    return AssumptionTest(p, t, f"the policy does what is missing there in the log: mean ratio {mean:.3g}")
 
 
 def _of_markov(name: str, detail: str) -> Callable[[Problem], AssumptionTest]:
@@ -195,7 +248,16 @@ def _of_markov(name: str, detail: str) -> Callable[[Problem], AssumptionTest]:
     return test
 
 
-def _markov(problem: Problem) -> dict[str, AssumptionTest]:
+def _markov_by_step(problem: Problem) -> AssumptionTest:
+    """Where the step matters, history tells the step: then history is tested given the step."""
+    found = TESTS[MARKOV.code](problem)
+    if found is None or not found.p_value < CHECK_LEVEL:
+        return found or UNTESTED
+    tests = problem.once("markov by step", lambda p: _markov(p, by_step=True), of_log=True)
+    return tests.get("history", UNTESTED)._replace(detail=found.detail)
+
+
+def _markov(problem: Problem, *, by_step: bool = False) -> dict[str, AssumptionTest]:
     data = problem.data
     if problem.n_episodes == 1 and not has_labels(problem):
         return {}  # regressions on other parts of one slow path say nothing of this one
@@ -212,12 +274,15 @@ def _markov(problem: Problem) -> dict[str, AssumptionTest]:
         rows &= ~terminal
     if not rows.any():
         return {}
-    place = problem.places_of(rows)
+    place, time = problem.places_of(rows), problem.time[rows]
+    here, ahead = problem.visited[place], problem.visited[place + 1]
+    if by_step:
+        here, ahead = (with_column(*pair) for pair in ((here, time), (ahead, time + 1)))
     return markov_tests(
-        problem.visited[place],
+        here,
         actions[rows],
         np.asarray(data.rewards)[rows],
-        problem.visited[place + 1],
+        ahead,
         terminal[rows],
         problem.episode[rows],
         (problem.group if problem.n_units == 1 else problem.unit[problem.episode])[rows],
@@ -296,7 +361,10 @@ TESTS: dict[str, Callable[[Problem], AssumptionTest | None]] = {
     INDEPENDENT.code: _independent,
     OUTCOMES.code: _outcomes,
     BEHAVIOR.code: _behavior,
+    SUPPORT.code: _support,
+    POLICY.code: _draws,
     MARKOV.code: _of_markov("history", "reward or next state depend on the step before"),
+    MARKOV_BY_STEP.code: _markov_by_step,
     STATIONARY.code: _of_markov("step", "reward or next state depend on the step of the episode"),
     "ends": _ends,
     "pooling": _pooling,

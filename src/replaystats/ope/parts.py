@@ -32,8 +32,8 @@ class Screening:
     ----------
     keep : ndarray of bool, shape (d,)
     p_values : ndarray of shape (d,)
-        Of the hypothesis that a column matters for nothing, given the columns kept so far; 0 where the policy
-        depends on it.
+        Of the hypothesis that a column matters for nothing, given the columns kept so far, or that nothing
+        moves it; 0 where the policy depends on it.
     """
 
     keep: BoolArray
@@ -51,11 +51,13 @@ def relevant_columns(problem: Problem, *, level: float = CHECK_LEVEL, seed: int 
     1. If the policy does something else where the column is permuted, it is kept.
     2. Reward, end, next values of the other columns kept so far, the column and its square are predicted
        from these columns and the action by regressions fitted on other steps (`markov.residuals`).
-    3. If the residuals of outcomes are uncorrelated with those of the column and its square at the level
-       (`assumption_tests.covariance_test`), the column is dropped, and later ones are tested without it. So
-       of two copies one stays.
+    3. It is kept if residuals of outcomes are correlated with those of the column and its square at the level
+       (`assumption_tests.covariance_test`).
+    4. It is kept if actions or other columns move it, by a test of its change given itself: what the system
+       moves may matter where the log hardly came, as a position does at a wall. Else, or where it is a copy,
+       the column is exogenous [2]_ and dropped, and later ones are tested without it.
 
-    A column that matters for nothing stays with probability `level`. All columns stay for discrete states,
+    An exogenous column stays with probability `level` for each test. All columns stay for discrete states,
     continuous actions (which a policy is asked for with all columns), and on policy.
 
     Parameters
@@ -67,8 +69,10 @@ def relevant_columns(problem: Problem, *, level: float = CHECK_LEVEL, seed: int 
 
     References
     ----------
-    R. D. Shah and J. Peters (2020), The hardness of conditional independence testing and the generalised
-    covariance measure, Annals of Statistics 48.
+    .. [1] R. D. Shah and J. Peters (2020), The hardness of conditional independence testing and the
+       generalised covariance measure, Annals of Statistics 48.
+    .. [2] T. Dietterich, G. Trimponias, Z. Chen (2018), Discovering and removing exogenous state variables
+       and rewards for reinforcement learning, ICML.
     """
     d = problem.visited.shape[1]
     keep, p_values = np.ones(d, dtype=np.bool_), np.zeros(d)
@@ -93,6 +97,10 @@ def relevant_columns(problem: Problem, *, level: float = CHECK_LEVEL, seed: int 
         targets = np.column_stack([outcomes, moves[:, others], column, column**2])
         left = residuals(targets, np.column_stack([states[:, others], acts]), rng)
         test = covariance_test(left[:, :-2], left[:, -2:], rng)
+        if test is not None and test.p_value >= level:
+            moved = np.column_stack([moves[:, j], states[:, others], acts])
+            left = residuals(moved, column[:, None], rng)
+            test = covariance_test(left[:, :1], left[:, 1:], rng)
         p_values[j] = 1.0 if test is None else test.p_value
         keep[j] = p_values[j] < level
     return Screening(keep=keep, p_values=p_values)
@@ -225,14 +233,13 @@ def needs_step(problem: Problem) -> bool:
     return problem.horizon is not None and isinstance(basis, str | Tabular)
 
 
+def with_column(states: np.ndarray, step: IntArray) -> np.ndarray:
+    """Return states (N, d) with the step (N,) as a further column, a name beside names."""
+    return np.column_stack([states, step.astype(str) if holds_names(states) else step])
+
+
 def with_step(problem: Problem) -> Problem:
     """Return the problem with the step as a further column of the state, for models of values."""
-
-    def augmented(states: np.ndarray, step: FloatArray) -> np.ndarray:
-        if holds_names(states):
-            return np.column_stack([states, step.astype(int).astype(str)])
-        return np.column_stack([states, step])
-
     data = problem.data
     time = np.arange(len(data.states)) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
     policy: Any = problem.policy
@@ -240,8 +247,8 @@ def with_step(problem: Problem) -> Problem:
         policy = _without_step(policy)
     return replace(
         problem,
-        visited=augmented(problem.visited, time.astype(np.float64)),
-        start_states=augmented(problem.start_states, np.zeros(len(problem.start_states))),
+        visited=with_column(problem.visited, time),
+        start_states=with_column(problem.start_states, np.zeros(len(problem.start_states), np.intp)),
         policy=policy,
         log_memory={},
     )

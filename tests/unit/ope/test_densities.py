@@ -91,3 +91,16 @@ def test_what_cannot_be_a_density_is_refused():
         log(10, 3, probability=lambda s, a: np.zeros(len(s)))
     with pytest.raises(ValueError, match=r"in \(0, 1\]"):
         rs.Trajectories([[0.0, 1.0]], [[1.0]], actions=[[1]], terminated=True, behavior_probability=[[1.5]])
+
+
+def test_a_policy_whose_draws_contradict_its_density_is_found():
+    """It returns its mean action, as trained agents do, beside the density of its noise."""
+
+    class Contradiction(Gaussian):
+        def __call__(self, states):
+            return self.gain * states[:, :1]
+
+    data = log(300, 4, LOGGED.density)
+    assert rs.evaluate(data, ASKED, discount=DISCOUNT).reliable
+    found = rs.evaluate(data, Contradiction(-0.5, 0.5), discount=DISCOUNT)
+    assert "draws of the policy and its density disagree" in found.sentence

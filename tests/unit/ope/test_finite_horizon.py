@@ -81,12 +81,13 @@ def test_backward_recursion_is_that_of_fresh_regressions():
     rng = np.random.default_rng(0)
     problem = line_problem(policy_worlds.line(rng, n=30), n=30)
     here, there = rng.normal(size=(2, 300, 4))
-    found = _backward(_Sums.of(problem, here, there, np.ones(300, bool)), 10, 0.01)
     onward, moves = problem.following / 0.95, problem.time < 9
-    slow = reference.backward_coefficients(
-        here, there, problem.actions, problem.rewards, onward, 0.95, 10, 0.01, moves
-    )
-    assert found == pytest.approx(slow, rel=1e-6, abs=1e-9)
+    for step, parts in ((None, [np.ones(300, bool)]), (problem.time, [problem.time == t for t in range(10)])):
+        found = _backward([_Sums.of(problem, here, there, rows) for rows in parts], 10, 0.01)
+        slow = reference.backward_coefficients(
+            here, there, problem.actions, problem.rewards, onward, 0.95, 10, 0.01, moves, step
+        )
+        assert found == pytest.approx(slow, rel=1e-6, abs=1e-9)
 
 
 def test_ratios_are_ridge_regressions_shrunk_to_one():
@@ -116,3 +117,30 @@ def test_a_horizon_shorter_than_the_log():
     found = finite_horizon_value(problem, TARGET[problem.actions] / 0.5).pivot
     ends = interval(found, 0.999)
     assert ends.low[0] <= line_truth(6, 0.95) <= ends.high[0]
+
+
+def test_a_season_in_no_column_is_valued_step_by_step():
+    """A real state and a push whose sign turns at half time: pooled steps do not hold."""
+    rng = np.random.default_rng(8)
+    sign = np.where(np.arange(8) < 4, 1.0, -1.0)
+
+    def run(chance, n):
+        state, columns = rng.normal(size=n), ([], [], [])
+        states = [state]
+        for t in range(8):
+            acts = (rng.random(n) < chance).astype(int)
+            state = 0.5 * state + sign[t] * (acts - 0.5) + 0.3 * rng.normal(size=n)
+            for column, new in zip(columns, (state, state * sign[t], acts), strict=True):
+                column.append(new)
+        return np.stack([*states, *columns[0]], axis=1), *(np.stack(c, axis=1) for c in columns[1:])
+
+    truth = run(0.8, 100_000)[1].sum(axis=1).mean()
+    states, rewards, actions = run(0.5, 200)
+    data = rs.Trajectories(states, rewards, actions, terminated=True)
+    policy = lambda s: np.tile(TARGET, (len(s), 1))  # noqa: E731
+    found = rs.evaluate(data, policy, discount=1.0, behavior=np.full(1600, 0.5))
+    by_name = {one.name: one for one in found.estimates}
+    apart = by_name["doubly robust, each step apart"]
+    assert apart.interval.low <= truth <= apart.interval.high
+    assert "step of the episode" in by_name["doubly robust, by step"].failed_check
+    assert "step of the episode" not in apart.failed_check

@@ -90,3 +90,20 @@ def test_moments_warn_and_a_policy_of_logged_actions_does_not():
     with pytest.warns(ReplayWarning, match=r"takes the action\(s\) 2, which the log never does"):
         rs.moments.lstd_q_moments(log(3), BASIS, policy=mixed(0.4, 0.4, 0.2), discount=0.9)
     rs.moments.lstd_q_moments(log(3), BASIS, policy=mixed(0.5, 0.5, 0.0), discount=0.9)
+
+
+def test_a_log_that_always_did_the_same_in_a_state_does_not_support_a_coin():
+    """Estimated probabilities are near zero and one; ratios of what was logged have the mean one half."""
+    rng = np.random.default_rng(0)
+    state, states, rewards, actions = rng.normal(size=150), [], [], []
+    for _ in range(4):
+        acts = (state < 0).astype(int)
+        states.append(state)
+        actions.append(acts)
+        rewards.append(state - acts)
+        state = 0.5 * state + 0.5 * acts + 0.5 * rng.normal(size=150)
+    columns = (np.stack(x, axis=1) for x in ([*states, state], rewards, actions))
+    data = rs.Trajectories(*columns, terminated=True)
+    found = rs.evaluate(data, lambda s: np.full((len(s), 2), 0.5), discount=1.0)
+    assert not found.reliable
+    assert "the policy does what is missing there in the log" in found.sentence

@@ -13,7 +13,14 @@ from .ratios import Bounds, DoublyRobust, ImportanceSampling, MeanReturn
 # Later rows need assumptions that the log tests less well: models that nothing corrects.
 TIERS: tuple[tuple[Method, ...], ...] = (
     (MeanReturn(), MeanReturn(completed=True)),
-    (ImportanceSampling(), DoublyRobust(), FiniteHorizon(), Counts(by_step=True), Counts()),
+    (
+        ImportanceSampling(),
+        DoublyRobust(),
+        FiniteHorizon(pooled=False),
+        FiniteHorizon(),
+        Counts(by_step=True),
+        Counts(),
+    ),
     (VisitRatios(),),
     (LeastSquares(on_policy=True), LeastSquares(on_policy=False)),
     (DoublyRobust(few=True),),

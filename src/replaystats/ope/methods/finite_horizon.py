@@ -8,13 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..._core.thresholds import FOLDS, HORIZON_BUMPS, SMALL_SHARE
+from ..._core.thresholds import CHECK_LEVEL, FOLDS, HORIZON_BUMPS, SMALL_SHARE
 from ..._core.typing import BoolArray, FloatArray, IntArray
 from ...data._flat import holds_names
 from ...inference.pivot import Pivot
 from ...inference.producers import mean_pivot
 from ..assumption_tests import unit_sums
-from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, STATIONARY
+from ..assumptions import (
+    BEHAVIOR,
+    DRIFT,
+    INDEPENDENT,
+    MARKOV,
+    MARKOV_BY_STEP,
+    OUTCOMES,
+    STATIONARY,
+    SUPPORT,
+    TESTS,
+)
 from ..intervals import by_groups
 from ..method import Assumption, MethodResult
 from ..parts import behavior_of, is_tabular, pooled_of, screened, weights_of
@@ -51,20 +61,22 @@ class HorizonValue:
     losses: dict[str, float]
 
 
-def finite_horizon_value(problem: Problem, ratio: FloatArray, *, seed: int = 0) -> HorizonValue:
+def finite_horizon_value(
+    problem: Problem, ratio: FloatArray, *, pooled: bool = True, seed: int = 0
+) -> HorizonValue:
     """Estimate the value of a policy over a fixed number of steps.
 
     Assumed: episodes of different units are independent; given state and action, reward and next state
-    depend neither on the step nor on history; `ratio` (N,), of the probabilities of the logged actions under
-    both policies, is right; every action of the target is logged. The
-    episode may end before the horizon by its dynamics. Ends at the horizon itself are the clock's.
+    depend neither on history nor, if `pooled`, on the step; `ratio` (N,), of the probabilities of the logged
+    actions under both policies, is right; every action of the target is logged. The episode may end before
+    the horizon by its dynamics. Ends at the horizon itself are the clock's.
 
     The procedure:
 
     1. Units are dealt into `FOLDS` folds. What follows is fitted without a fold and applied to it.
     2. For every class of value models (squares, Gaussian bumps of three widths),
-       Q_t(s, a) = E[r | s, a] + discount E[V_{t+1}(s') | s, a] by ridge regressions per action on pooled
-       steps, backward from V_H = 0: one factorisation per action, H solves.
+       Q_t(s, a) = E[r | s, a] + discount E[V_{t+1}(s') | s, a] by ridge regressions per action, backward from
+       V_H = 0: on the steps at t, or, if `pooled`, on all steps (one factorisation per action, H solves).
     3. Marginal ratios forward [1]_: w_0 = 1, w_{t+1}(s') = E[w_t ratio_t | s'] by ridge regression over the
        episodes at step t, shrunk to one; the penalty by leave-one-out error.
     4. psi_i = V_0(s_0) + sum_t discount^t w_t ratio_t (r_t + discount V_{t+1}(s_{t+1}) - Q_t(s_t, a_t)) [2]_.
@@ -84,7 +96,7 @@ def finite_horizon_value(problem: Problem, ratio: FloatArray, *, seed: int = 0) 
     assert horizon is not None
     classes = feature_classes(problem.states, len(problem) / problem.n_actions, rng)
     fold = _folds(problem.unit, rng)
-    psi, ahead, now = _cross_fitted(problem, ratio, classes, fold)
+    psi, ahead, now = _cross_fitted(problem, ratio, classes, fold, pooled)
     target = problem.rewards + np.mean(list(ahead.values()), axis=0)
     losses = {name: float(np.mean((target - now[name]) ** 2)) for name in now}
     selected = min(losses, key=lambda name: losses[name])
@@ -143,7 +155,7 @@ def _bumps(middle: FloatArray, scale: FloatArray, centres: FloatArray, width: fl
 
 
 def _cross_fitted(
-    problem: Problem, ratio: FloatArray, classes: dict[str, Features], fold: IntArray
+    problem: Problem, ratio: FloatArray, classes: dict[str, Features], fold: IntArray, pooled: bool
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, FloatArray]]:
     """Return psi (n,), discounted V_{t+1}(s') and Q_t(s, a) (N,), fitted on other folds.
 
@@ -160,13 +172,18 @@ def _cross_fitted(
     now: dict[str, FloatArray] = {}
     for name, features in classes.items():
         here, there, first = map(features, (problem.states, problem.next_states, problem.start_states))
-        sums = {k: _Sums.of(problem, here, there, rows != k) for k in np.unique(fold)}
+        at = np.zeros(1, np.intp) if pooled else np.arange(horizon)
+        step = problem.time * (not pooled)
+        sums = {
+            k: [_Sums.of(problem, here, there, (rows != k) & (step == t)) for t in at]
+            for k in np.unique(fold)
+        }
         for penalty in _PENALTIES:
             label = f"{name}, penalty {penalty:g}"
             psi[label], ahead[label], now[label] = np.empty(n), np.zeros(len(rows)), np.zeros(len(rows))
-            for k, part in sums.items():
+            for k, parts in sums.items():
                 own, out = fold == k, rows == k
-                q = _backward(part, horizon, penalty)
+                q = _backward(parts, horizon, penalty)
                 ahead[label][out], now[label][out] = _at_steps(problem, q, here, there, out)
                 psi[label][own] = np.einsum("ia,ia->i", problem.start_chances[own], first[own] @ q[0].T)
             error = problem.rewards + ahead[label] - now[label]
@@ -207,16 +224,17 @@ class _Sums:
         return cls(paid, moved, onward)
 
 
-def _backward(sums: _Sums, horizon: int, penalty: float) -> FloatArray:
-    """Return coefficients (H + 1, A, q) of Q_t; those of step H are zero."""
-    n_actions, q = len(sums.paid), len(sums.paid[0])
+def _backward(sums: list[_Sums], horizon: int, penalty: float) -> FloatArray:
+    """Return coefficients (H + 1, A, q) of Q_t, from sums of every step or of all; those of step H are 0."""
+    n_actions, q = len(sums[0].paid), len(sums[0].paid[0])
+    paid, ahead = np.zeros((len(sums), n_actions, q)), np.zeros((len(sums), n_actions, q, n_actions * q))
+    for t, part in enumerate(sums):
+        for a in range(n_actions):
+            paid[t, a] = cho_solve(_factor(part.paid[a][:, :q], penalty), part.paid[a][:, q])
+            ahead[t, a] = cho_solve(_factor(part.moved[a], penalty), part.onward[a])
     theta = np.zeros((horizon + 1, n_actions, q))
-    ahead = []
-    for a in range(n_actions):
-        theta[:-1, a] = cho_solve(_factor(sums.paid[a][:, :q], penalty), sums.paid[a][:, q])
-        ahead.append(cho_solve(_factor(sums.moved[a], penalty), sums.onward[a]))
-    for t in range(horizon - 2, -1, -1):
-        theta[t] += np.stack([matrix @ theta[t + 1].ravel() for matrix in ahead])
+    for t in range(horizon - 1, -1, -1):
+        theta[t] = paid[min(t, len(sums) - 1)] + ahead[min(t, len(sums) - 1)] @ theta[t + 1].ravel()
     return theta
 
 
@@ -269,8 +287,18 @@ def _shrunk_to_one(features: FloatArray, y: FloatArray, asked: FloatArray) -> Fl
 class FiniteHorizon:
     """`finite_horizon_value` as a method of `evaluate`, for labelled actions and a horizon."""
 
-    name: str = "doubly robust, by step"
-    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, BEHAVIOR, MARKOV, STATIONARY, DRIFT)
+    pooled: bool = True
+
+    @property
+    def name(self) -> str:
+        """As it is reported."""
+        return "doubly robust, by step" if self.pooled else "doubly robust, each step apart"
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What its interval needs."""
+        process = (MARKOV, STATIONARY) if self.pooled else (MARKOV_BY_STEP,)
+        return (INDEPENDENT, OUTCOMES, BEHAVIOR, SUPPORT, *process, DRIFT)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None off policy with a horizon, probabilities of both policies, and all actions logged."""
@@ -282,7 +310,10 @@ class FiniteHorizon:
             return "episodes were cut before the horizon"
         if holds_names(problem.states):
             return "states are names"
-        if is_tabular(problem) and pooled_of(problem).unseen <= SMALL_SHARE:
+        step = TESTS[STATIONARY.code](problem)
+        if not (self.pooled or (step is not None and step.p_value < CHECK_LEVEL)):
+            return "nothing depends on the step"
+        if self.pooled and is_tabular(problem) and pooled_of(problem).unseen <= SMALL_SHARE:
             return "all that the policy does was counted"
         return None
 
@@ -291,7 +322,8 @@ class FiniteHorizon:
         behavior = behavior_of(problem)
         assert behavior is not None
         ratio = problem.chance / behavior.probability
-        found = finite_horizon_value(screened(problem), ratio, seed=problem.options.random_state)
+        seed = problem.options.random_state
+        found = finite_horizon_value(screened(problem), ratio, pooled=self.pooled, seed=seed)
         low, high = np.array([problem.low]), np.array([problem.high])
         note = f"Values over {problem.horizon} steps: {found.selected}, of {len(found.values)} model classes."
         return MethodResult(

@@ -20,7 +20,7 @@ from ..._core.validation import check_array, check_length
 from ...inference.pivot import Pivot
 from ...inference.variance import replay_variance
 from ...plans import ResamplingPlan, make_plan
-from ..assumptions import DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY
+from ..assumptions import DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY, SUPPORT
 from ..counts import returns_to_go
 from ..method import Assumption, MethodResult
 from ..problem import Problem
@@ -247,7 +247,9 @@ class FittedQEvaluation:
     """`fitted_q_value` as a method of `evaluate`; computed on request, or with a regressor of the user."""
 
     name: str = "fitted Q"
-    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, MARKOV, STATIONARY, DRIFT, START)
+    assumptions: tuple[Assumption, ...] = (
+        INDEPENDENT, OUTCOMES, SUPPORT, MARKOV, STATIONARY, DRIFT, START,
+    )  # fmt: skip
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None for a policy that can be asked, several units and no horizon."""

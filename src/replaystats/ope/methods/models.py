@@ -12,12 +12,14 @@ from ..assumptions import (
     DRIFT,
     INDEPENDENT,
     MARKOV,
+    MARKOV_BY_STEP,
     MODEL,
     OUTCOMES,
     OVERLAP,
     RATIOS,
     START,
     STATIONARY,
+    SUPPORT,
 )
 from ..counts import CountModel
 from ..intervals import rare_outcomes
@@ -45,7 +47,8 @@ class LeastSquares:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES, MARKOV, STATIONARY, DRIFT, MODEL, OVERLAP, AGREEMENT, START)
+        overlap = () if self.on_policy else (SUPPORT, OVERLAP)
+        return (INDEPENDENT, OUTCOMES, MARKOV, STATIONARY, DRIFT, MODEL, *overlap, AGREEMENT, START)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None for states that are numbers and a policy that can be asked."""
@@ -99,8 +102,8 @@ class Counts:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        needed = (INDEPENDENT, OUTCOMES, MARKOV, DRIFT, AGREEMENT, START)
-        return needed if self.by_step else (*needed, STATIONARY)
+        process = (MARKOV_BY_STEP,) if self.by_step else (MARKOV, STATIONARY)
+        return (INDEPENDENT, OUTCOMES, *process, DRIFT, AGREEMENT, START)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None for discrete states and a policy that can be asked."""
@@ -160,7 +163,7 @@ class VisitRatios:
 
     name: str = "doubly robust, ratios of visits"
     assumptions: tuple[Assumption, ...] = (
-        INDEPENDENT, OUTCOMES, MARKOV, STATIONARY, DRIFT, RATIOS, START,
+        INDEPENDENT, OUTCOMES, SUPPORT, MARKOV, STATIONARY, DRIFT, RATIOS, START,
     )  # fmt: skip
 
     def applicable(self, problem: Problem) -> str | None:

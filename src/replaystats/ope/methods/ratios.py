@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, SMALL, SMALL_SHARE, UNINFORMATIVE
 from ..._core.typing import FloatArray
 from ...inference.pivot import Pivot, interval
-from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY
+from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY, SUPPORT
 from ..counts import CountModel, episode_returns, plausible_range
 from ..importance import (
     Weights,
@@ -142,7 +142,7 @@ class ImportanceSampling:
     """
 
     name: str = "importance sampling, weighted"
-    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, BEHAVIOR, DRIFT)
+    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, BEHAVIOR, SUPPORT, DRIFT)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None where ratios leave enough effective episodes to the end."""
@@ -218,7 +218,7 @@ class DoublyRobust:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES, BEHAVIOR, DRIFT)
+        return (INDEPENDENT, OUTCOMES, BEHAVIOR, SUPPORT, DRIFT)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None where ratios leave enough effective episodes to the end."""
@@ -273,7 +273,7 @@ class Bounds:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES, RANGE, *(() if self.on_policy else (BEHAVIOR, DRIFT)))
+        return (INDEPENDENT, OUTCOMES, RANGE, *(() if self.on_policy else (BEHAVIOR, SUPPORT, DRIFT)))
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None always: the possible range is known without any data."""
