@@ -14,8 +14,6 @@ from .typing import BoolArray, FloatArray
 
 # Times q, as a share of the largest: singular values of sums below this are rounding noise.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
-# Rounding: steps of log2 of a scale, which is rounded to a whole number, that change nothing any more.
-_SMALL_STEP = 1 / 64
 # Cost: from this size on, matrices one after the other, in place, are faster than a stack of copies.
 LARGE = 64
 
@@ -135,7 +133,7 @@ def equilibrate(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     >>> float((r[:, None] * np.array([[4.0, 2.0**30], [2.0**30, 2.0**60]]) * c).max())
     1.0
     """
-    rows, columns = _unit_scales(A, _SMALL_STEP)
+    rows, columns = _unit_scales(A)
     return np.exp2(np.round(rows)), np.exp2(np.round(columns))
 
 
@@ -155,27 +153,24 @@ def in_span(rows: FloatArray, *others: FloatArray) -> tuple[FloatArray, ...]:
     return tuple(np.asarray((each / unit) @ basis) for each in (rows, *others))
 
 
-def _unit_scales(A: FloatArray, enough: float = 0.0) -> tuple[FloatArray, FloatArray]:
+def _unit_scales(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log2 of the scales of rows and columns, (..., q), that bring their largest entries to 1.
 
-    What is left of the logarithms halves in every round (Ruiz 2001), so 20 rounds undo any units; fewer where
-    the last step, which bounds half of what is left, is below `enough`. Large matrices have them in single
-    precision: it knows scales to 1e-4, and takes a quarter of the time.
+    The logarithms of the scales halve in every round (Ruiz 2001), so 20 rounds undo any units. Large matrices
+    have them in single precision: it knows scales to 1e-4, and takes a quarter of the time.
     """
     kind = np.float32 if A.shape[-1] >= LARGE else np.float64
     with np.errstate(divide="ignore"):
         size: Any = np.log2(np.abs(A)).astype(kind)  # zeros stay out of every maximum, as minus infinity
     rows, columns = np.zeros((2, *A.shape[:-1]))
     empty = [np.isneginf(size.max(axis=axis)) for axis in (-1, -2)]
-    for _ in range(20):
+    for _ in range(20):  # every round halves what is left
         r, c = (size.max(axis=axis) / 2 for axis in (-1, -2))
         r[empty[0]], c[empty[1]] = 0.0, 0.0
         size -= r[..., :, None]
         size -= c[..., None, :]
         rows -= r
         columns -= c
-        if max(np.abs(r).max(initial=0.0), np.abs(c).max(initial=0.0)) < enough:
-            break
     return rows, columns
 
 
