@@ -225,6 +225,11 @@ class ResamplingPlan(ABC):
         return -(-self.n_resamples // TILE_SUBSETS)
 
     @cached_property
+    def block_shares(self) -> FloatArray:
+        """Share of a subset's draws that falls into each row block on average, shape (n_blocks,)."""
+        return np.array([rows.stop - rows.start for rows in self.row_blocks]) / self.n_observations
+
+    @cached_property
     def row_blocks(self) -> list[slice]:
         """The blocks of at most 16384 observations, as slices."""
         n = self.n_observations
@@ -324,7 +329,8 @@ class SubsetPlan(ResamplingPlan):
         if len(self.row_blocks) == 1:
             whole = _drawn_once(self.seed, self.n_observations, self.subsample_size, tile, dense)
             return whole.first(n_subsets)
-        n_rows, sizes = _share_of_block(self, tile, block)
+        rows = self.row_blocks[block]
+        n_rows, sizes = rows.stop - rows.start, share_of_block(self, tile, block)
         # Subsets share one stream in rounds, so a short last tile is drawn whole and cut: only then do more
         # subsets leave the first ones as they were. Of many rows a quarter of the tile is whole enough.
         if not dense or self.n_observations <= QUARTERED_FROM:
@@ -349,9 +355,9 @@ class BootstrapPlan(ResamplingPlan):
 
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
-        n_rows, sizes = _share_of_block(self, tile, block)
-        n_subsets = self._tile_size(tile)
-        return draw_with_replacement(stream(self.seed, tile, block), n_rows, sizes[:n_subsets])
+        rows = self.row_blocks[block]
+        sizes = share_of_block(self, tile, block)[: self._tile_size(tile)]
+        return draw_with_replacement(stream(self.seed, tile, block), rows.stop - rows.start, sizes)
 
 
 def check_made_for(plan: ResamplingPlan, n: int, units: str) -> None:
@@ -379,23 +385,22 @@ def _drawn_once(seed: int, n: int, k: int, tile: int, dense: bool) -> TileDraw:
     return drawn
 
 
-def _share_of_block(plan: SubsetPlan | BootstrapPlan, tile: int, block: int) -> tuple[int, IntArray]:
-    """Return the rows of the block and how many each of the tile's 256 subsets takes from it."""
-    rows = plan.row_blocks[block]
-    n_rows = rows.stop - rows.start
+def share_of_block(plan: ResamplingPlan, tile: int, block: int) -> IntArray:
+    """Return how many rows of the block each of the tile's 256 subsets takes, shape (256,)."""
     if len(plan.row_blocks) == 1:
-        return n_rows, np.full(TILE_SUBSETS, plan.subsample_size)
-    return n_rows, _split(plan, tile)[:, block]
+        return np.full(TILE_SUBSETS, plan.subsample_size)
+    return _split(plan, tile)[:, block]
 
 
 @lru_cache(maxsize=64)  # block after block is drawn for all tiles: 16384 subsets without a second split
-def _split(plan: SubsetPlan | BootstrapPlan, tile: int) -> IntArray:
+def _split(plan: ResamplingPlan, tile: int) -> IntArray:
     """Split k over the row blocks for every subset of the tile, shape (256, n_blocks)."""
-    block_sizes = np.array([rows.stop - rows.start for rows in plan.row_blocks])
+    assert plan.seed is not None  # of drawn plans
     rng = stream(plan.seed, tile)
     if plan.with_replacement:
-        return rng.multinomial(plan.subsample_size, block_sizes / plan.n_observations, TILE_SUBSETS)
-    return rng.multivariate_hypergeometric(block_sizes, plan.subsample_size, TILE_SUBSETS)
+        return rng.multinomial(plan.subsample_size, plan.block_shares, TILE_SUBSETS)
+    sizes = [rows.stop - rows.start for rows in plan.row_blocks]
+    return rng.multivariate_hypergeometric(sizes, plan.subsample_size, TILE_SUBSETS)
 
 
 # Products with the count matrix W, which is drawn again tile by tile and never held whole.

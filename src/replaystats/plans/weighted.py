@@ -20,9 +20,9 @@ import numpy as np
 
 from .._core.errors import must_be, renamed
 from .._core.random import draw_seed, stream
-from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
+from .._core.typing import ArrayLike, FloatArray, RandomLike
 from .._core.validation import check_array, check_int, check_length, check_memory, check_real
-from .plan import Design, ResamplingPlan
+from .plan import Design, ResamplingPlan, share_of_block
 from .tiles import TILE_SUBSETS, TileDraw
 
 WEIGHTINGS = ("observations", "subsets")
@@ -75,6 +75,16 @@ class WeightedPlan(ResamplingPlan):
     @abstractmethod
     def _log_ratio(self) -> FloatArray:
         """Log of (uniform probability / probability here) of every subset, shape (B,)."""
+
+    def _mask_of_tile(self, tile: int) -> np.ndarray:
+        """Return which observations are in the 256 subsets of the tile, shape (256, n)."""
+        raise NotImplementedError(f"{type(self).__name__} draws with replacement.")
+
+    def draw(self, tile: int, block: int) -> TileDraw:
+        """See the base class."""
+        rows = self.row_blocks[block]
+        mask = _tile_mask(self, tile)[: self._tile_size(tile), rows]
+        return TileDraw(rows.stop - rows.start, mask=mask)
 
     @cached_property
     def observation_weights(self) -> FloatArray | None:
@@ -150,8 +160,7 @@ class ImportancePlan(WeightedPlan):
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
         rows = self.row_blocks[block]
-        n_subsets = self._tile_size(tile)
-        sizes = self._share_of_block(tile, block)[:n_subsets]
+        sizes = share_of_block(self, tile, block)[: self._tile_size(tile)]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         cumulated = np.cumsum(self.probabilities[rows])
         uniform = stream(self.seed, tile, block).random(starts[-1])
@@ -160,11 +169,11 @@ class ImportancePlan(WeightedPlan):
         last = rows.stop - rows.start - 1
         return TileDraw(last + 1, rows=np.minimum(drawn, last).astype(np.uint16), starts=starts)
 
-    def _share_of_block(self, tile: int, block: int) -> IntArray:
-        """How many draws each of the tile's 256 subsets takes from the block, shape (256,)."""
-        if len(self.row_blocks) == 1:
-            return np.full(TILE_SUBSETS, self.subsample_size)
-        return _split(self, tile)[:, block]
+    @cached_property
+    def block_shares(self) -> FloatArray:
+        """See the base class."""
+        shares = np.array([self.probabilities[rows].sum() for rows in self.row_blocks])
+        return np.asarray(shares / shares.sum())
 
     def _log_ratio(self) -> FloatArray:
         log_factor = -np.log(self.n_observations * self.probabilities)
@@ -190,11 +199,15 @@ class ConditionalPoissonPlan(WeightedPlan):
     def _table(self) -> FloatArray:
         return inclusion_table(np.log(self.probabilities), self.subsample_size)
 
-    def draw(self, tile: int, block: int) -> TileDraw:
-        """See the base class."""
-        rows = self.row_blocks[block]
-        n_subsets = self._tile_size(tile)
-        return TileDraw(rows.stop - rows.start, mask=_draw_tile(self, tile)[:n_subsets, rows])
+    def _mask_of_tile(self, tile: int) -> np.ndarray:
+        """Go through the observations once, deciding each for all 256 subsets."""
+        rng, table = stream(self.seed, tile), self._table
+        remaining = np.full(TILE_SUBSETS, self.subsample_size)
+        mask = np.empty((self.n_observations, TILE_SUBSETS), dtype=np.bool_)
+        for row, taken in zip(table, mask, strict=True):
+            np.less(rng.random(TILE_SUBSETS), row[remaining], out=taken)
+            remaining -= taken
+        return mask.T
 
     def _log_ratio(self) -> FloatArray:
         n, k = self.n_observations, self.subsample_size
@@ -204,23 +217,9 @@ class ConditionalPoissonPlan(WeightedPlan):
         return normaliser - log_uniform - sum_over_subsets(self, log_odds)
 
 
-@lru_cache(maxsize=8)
-def _split(plan: ImportancePlan, tile: int) -> IntArray:
-    """Split k over the row blocks for every subset of the tile, shape (256, n_blocks)."""
-    shares = np.array([plan.probabilities[rows].sum() for rows in plan.row_blocks])
-    return stream(plan.seed, tile).multinomial(plan.subsample_size, shares / shares.sum(), TILE_SUBSETS)
-
-
-@lru_cache(maxsize=2)
-def _draw_tile(plan: ConditionalPoissonPlan, tile: int) -> np.ndarray:
-    """Go through the observations once, deciding each for all 256 subsets, shape (256, n)."""
-    rng, table = stream(plan.seed, tile), plan._table
-    remaining = np.full(TILE_SUBSETS, plan.subsample_size)
-    mask = np.empty((plan.n_observations, TILE_SUBSETS), dtype=np.bool_)
-    for row, taken in zip(table, mask, strict=True):
-        np.less(rng.random(TILE_SUBSETS), row[remaining], out=taken)
-        remaining -= taken
-    return mask.T
+@lru_cache(maxsize=2)  # all row blocks of a tile, one after the other
+def _tile_mask(plan: WeightedPlan, tile: int) -> np.ndarray:
+    return plan._mask_of_tile(tile)
 
 
 def sum_over_subsets(plan: ResamplingPlan, values: FloatArray) -> FloatArray:
@@ -325,29 +324,21 @@ class MidzunoPlan(WeightedPlan):
         others = (self.subsample_size - 1) / (self.n_observations - 1)
         return np.asarray(self.probabilities + (1.0 - self.probabilities) * others)
 
-    def draw(self, tile: int, block: int) -> TileDraw:
-        """See the base class."""
-        rows = self.row_blocks[block]
-        n_subsets = self._tile_size(tile)
-        return TileDraw(rows.stop - rows.start, mask=_draw_midzuno(self, tile)[:n_subsets, rows])
+    def _mask_of_tile(self, tile: int) -> np.ndarray:
+        rng, n, k = stream(self.seed, tile), self.n_observations, self.subsample_size
+        cumulated = np.cumsum(self.probabilities)
+        first = np.searchsorted(cumulated, rng.random(TILE_SUBSETS) * cumulated[-1], side="right")
+        keys = rng.random((TILE_SUBSETS, n))
+        # the first is always among them
+        np.put_along_axis(keys, np.minimum(first, n - 1)[:, None], -1.0, axis=1)
+        chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
+        mask = np.zeros((TILE_SUBSETS, n), dtype=np.bool_)
+        np.put_along_axis(mask, chosen, True, axis=1)
+        return mask
 
     def _log_ratio(self) -> FloatArray:
         share = self.subsample_size / self.n_observations
         return np.asarray(np.log(share) - np.log(sum_over_subsets(self, self.probabilities)))
-
-
-@lru_cache(maxsize=2)
-def _draw_midzuno(plan: MidzunoPlan, tile: int) -> np.ndarray:
-    """Return which observations are in the 256 subsets of the tile, shape (256, n)."""
-    rng, n, k = stream(plan.seed, tile), plan.n_observations, plan.subsample_size
-    cumulated = np.cumsum(plan.probabilities)
-    first = np.searchsorted(cumulated, rng.random(TILE_SUBSETS) * cumulated[-1], side="right")
-    keys = rng.random((TILE_SUBSETS, n))
-    np.put_along_axis(keys, np.minimum(first, n - 1)[:, None], -1.0, axis=1)  # the first is always among them
-    chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
-    mask = np.zeros((TILE_SUBSETS, n), dtype=np.bool_)
-    np.put_along_axis(mask, chosen, True, axis=1)
-    return mask
 
 
 def midzuno_plan(
