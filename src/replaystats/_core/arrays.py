@@ -53,10 +53,15 @@ def to_numpy(array: Any) -> np.ndarray:
     return np.asarray(array)
 
 
-def as_array(value: Any, name: str) -> np.ndarray:
-    """Bring numbers or arrays of any kind to the host; lists of different lengths make no array."""
+def check_unmasked(value: Any, name: str) -> None:
+    """Raise where entries of an array are masked: on their way on they would count as numbers."""
     if np.ma.is_masked(value):
         raise TypeError(must_be(name, "an array without masked entries", "some", "Fill or drop them first."))
+
+
+def as_array(value: Any, name: str) -> np.ndarray:
+    """Bring numbers or arrays of any kind to the host; lists of different lengths make no array."""
+    check_unmasked(value, name)
     try:
         return to_numpy(value)
     except ValueError as error:

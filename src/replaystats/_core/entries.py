@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import as_array
+from .arrays import as_array, check_unmasked
 from .errors import must_be
 from .typing import ArrayLike, BoolArray, IntArray
 from .validation import KINDS, check_array, check_exact
@@ -31,9 +31,7 @@ def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bo
         Whether columns of dates in a frame are left to who can read them.
     """
     _refuse_unread(value, name)
-    if np.ma.is_masked(value):
-        hint = "Fill or drop them first."
-        raise TypeError(must_be(name, "an array without masked entries", "some", hint))
+    check_unmasked(value, name)
     if hasattr(value, "iloc") and getattr(value, "ndim", 1) == 2:
         twice = list(value.columns[value.columns.duplicated()])
         if twice:

@@ -225,42 +225,35 @@ def device_of(states: Any, given: dict[str, Any]) -> tuple[dict[str, Any], IntAr
 
 def states_on_device(states: Any) -> tuple[Any, IntArray] | None:
     """Return states as rows (N + n, d) where they live, and offsets (n+1,); None for the host to see to."""
-    if not is_ragged(states):
-        if not computes_like_numpy(states) or states.ndim not in (2, 3) or states.shape[1] < 2:
-            return None
-        n, length = states.shape[:2]
-        flat = _usual(array_namespace(states).reshape(states, (n * length, *states.shape[2:])))
-        return None if flat is None else (as_columns(flat), np.arange(n + 1) * length)
-    pieces = list(states)
-    if not pieces or not all(computes_like_numpy(piece) and piece.ndim in (1, 2) for piece in pieces):
+    found = _flat_on_device(states, 2)
+    if found is None or found[1].min() < 2:
         return None
-    pieces = [as_columns(piece) for piece in pieces]
-    lengths = np.array([piece.shape[0] for piece in pieces])
-    if lengths.min() < 2 or len({piece.shape[1] for piece in pieces}) > 1:
-        return None
-    flat = _usual(array_namespace(*pieces).concat(pieces))
-    return None if flat is None else (flat, offsets_of(lengths))
+    return as_columns(found[0]), offsets_of(found[1])
 
 
 def steps_on_device(value: Any, name: str, n_steps: IntArray) -> Any:
     """Return per-step values as rows (N, ...) where they live; None for the host to see to."""
-    deepest = 2 if name == "actions" else 1
+    found = _flat_on_device(value, 2 if name == "actions" else 1, integers=name == "actions")
+    return None if found is None or not np.array_equal(found[1], n_steps) else found[0]
+
+
+def _flat_on_device(value: Any, deepest: int, *, integers: bool = False) -> tuple[Any, IntArray] | None:
+    """Return the rows of all trajectories, one after the other, and how many each has; None where unusual."""
     if is_ragged(value):
         pieces = list(value)
-        alike = [computes_like_numpy(piece) and 1 <= piece.ndim <= deepest for piece in pieces]
-        if len(pieces) != len(n_steps) or not all(alike):
+        alike = all(computes_like_numpy(piece) and 1 <= piece.ndim <= deepest for piece in pieces)
+        if not (pieces and alike) or len({tuple(piece.shape[1:]) for piece in pieces}) > 1:
             return None
-        fits = all(piece.shape[0] == steps for piece, steps in zip(pieces, n_steps, strict=True))
-        if not fits or len({tuple(piece.shape[1:]) for piece in pieces}) > 1:
+        lengths = np.array([piece.shape[0] for piece in pieces])
+        flat = _usual(array_namespace(*pieces).concat(pieces), integers=integers)
+    else:
+        if not computes_like_numpy(value) or not 2 <= value.ndim <= deepest + 1:
             return None
-        return _usual(array_namespace(*pieces).concat(pieces), integers=name == "actions")
-    if not computes_like_numpy(value) or not 2 <= value.ndim <= deepest + 1:
-        return None
-    n, length = len(n_steps), int(n_steps[0])
-    if (n_steps != length).any() or tuple(value.shape[:2]) != (n, length):
-        return None
-    flat = array_namespace(value).reshape(value, (n * length, *value.shape[2:]))
-    return _usual(flat, integers=name == "actions")
+        n, length = value.shape[:2]
+        lengths = np.full(n, length)
+        flat = array_namespace(value).reshape(value, (n * length, *value.shape[2:]))
+        flat = _usual(flat, integers=integers)
+    return None if flat is None else (flat, lengths)
 
 
 def _usual(array: Any, *, integers: bool = False) -> Any:

@@ -16,7 +16,6 @@ import numpy as np
 
 from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of, to_numpy
 from .._core.config import memory_budget
-from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import (
     check_bool,
@@ -24,7 +23,6 @@ from .._core.validation import (
     check_int,
     check_memory,
     check_work,
-    physical_memory,
 )
 from ..moments import FactoredMoments, Moments, StreamedMoments
 from ..moments.factored import written_out_for
@@ -98,9 +96,11 @@ def drawn_sums(
     check_executor(executor)
     exact = check_bool(exact, "exact")
     start = check_int(start, "start", low=0, high=plan.n_resamples - 1)
-    _check_memory(moments, plan.n_resamples - start)
-    size = moments.n_basis * (moments.n_basis + (moments.n_outputs or 1))
-    check_memory(float(plan.n_resamples) * size, "n_resamples", plan.n_resamples, "Use fewer subsets.")
+    count, q = plan.n_resamples - start, moments.n_basis
+    hint = "Use fewer subsets (add some with `extend` where needed), or fewer basis functions."
+    what = f"{count} systems of {q} unknowns"
+    check_memory(float(count) * q * (q + 2 * (moments.n_outputs or 1)), "n_resamples", what, hint)
+    check_work(solve_seconds(count, q), "n_resamples", count)
     check_made_for(plan, moments.n_observations, "observations of the moments")
     weights, n_tiles = plan.observation_weights, plan.n_tiles
     drawn = moments if weights is None else moments.scaled(weights)
@@ -206,18 +206,6 @@ def _sums_of_factors(
         for place, (matrix, vector) in enumerate(sums, start=first - start):
             A[place], b[place] = matrix, vector
     return SubsetSums(A, b, moments.symmetric)
-
-
-def _check_memory(moments: AnyMoments, n_subsets: int) -> None:
-    """Refuse sums that no memory can hold, before any of them is formed."""
-    q = moments.n_basis
-    needed = 8 * n_subsets * q * (q + 2 * (moments.n_outputs or 1))
-    available = physical_memory()
-    if available is not None and needed > available:
-        rule = f"such that {n_subsets} systems of {q} unknowns fit into {available} bytes of memory"
-        hint = "Use fewer subsets (add some with `extend` where needed), or fewer basis functions."
-        raise ValueError(must_be("n_resamples", rule, f"{n_subsets}, which need {needed} bytes", hint))
-    check_work(solve_seconds(n_subsets, q), "n_resamples", n_subsets)
 
 
 def solve_seconds(n_subsets: int, q: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
@@ -32,20 +33,15 @@ from .weighted import WEIGHTINGS, ConditionalPoissonPlan, ImportancePlan, Weight
 
 # Format: of NumPy's multivariate hypergeometric distribution.
 MOST_WITHOUT_REPLACEMENT = 10**9 - 1
-_DRAWN: dict[str, type[SubsetPlan | BootstrapPlan | PartitionPlan | BalancedPlan]] = {
-    "U": SubsetPlan,
-    "V": BootstrapPlan,
-    "partition": PartitionPlan,
-    "balanced": BalancedPlan,
-}
-_WEIGHTED: dict[str, type[WeightedPlan]] = {"U": ConditionalPoissonPlan, "V": ImportancePlan}
 
 
 class Traits(NamedTuple):
-    """What other modules ask of a scheme, in place of its name.
+    """A scheme: how its plans are made, and what other modules ask of it in place of its name.
 
     Attributes
     ----------
+    plan, weighted : callable or None
+        Make its plans, of equal and of unequal probabilities; None where there are none.
     independent : bool
         Equally likely subsets that do not depend on each other.
     with_replacement : bool
@@ -62,6 +58,8 @@ class Traits(NamedTuple):
         Runs of consecutive observations, which have a `block_length`.
     """
 
+    plan: Callable[..., ResamplingPlan] | None = None
+    weighted: type[WeightedPlan] | None = None
     independent: bool = False
     with_replacement: bool = False
     balanced: bool = False
@@ -72,13 +70,17 @@ class Traits(NamedTuple):
 
 
 SCHEMES = {
-    "U": Traits(independent=True),
-    "V": Traits(independent=True, with_replacement=True),
-    "partition": Traits(counted=True, redrawn=False),
-    "balanced": Traits(balanced=True),
-    **dict.fromkeys(("moving", "circular", "stationary"), Traits(with_replacement=True, in_runs=True)),
-    "complete": Traits(exhaustive=True, counted=True, redrawn=False),
-    "complete_v": Traits(with_replacement=True, exhaustive=True, counted=True, redrawn=False),
+    "U": Traits(SubsetPlan, ConditionalPoissonPlan, independent=True),
+    "V": Traits(BootstrapPlan, ImportancePlan, independent=True, with_replacement=True),
+    "partition": Traits(PartitionPlan, counted=True, redrawn=False),
+    "balanced": Traits(BalancedPlan, balanced=True),
+    **dict.fromkeys(
+        ("moving", "circular", "stationary"), Traits(BlockPlan, with_replacement=True, in_runs=True)
+    ),
+    "complete": Traits(CompletePlan.without_replacement, exhaustive=True, counted=True, redrawn=False),
+    "complete_v": Traits(
+        CompletePlan.with_repeats, with_replacement=True, exhaustive=True, counted=True, redrawn=False
+    ),
 }
 STATISTICS = tuple(SCHEMES)
 BLOCK_SCHEMES = tuple(name for name, traits in SCHEMES.items() if traits.in_runs)
@@ -151,51 +153,44 @@ def make_plan(
     n = check_int(n_observations, "n_observations")
     check_choice(statistic, "statistic", STATISTICS)
     check_memory(n / TILE_ROWS * TILE_SUBSETS, "n_observations", n)  # how a tile is split over the rows
-    k = resolve_subsample_size(subsample_size, n)
+    k, traits = resolve_subsample_size(subsample_size, n), SCHEMES[statistic]
     _check_options(statistic, k, probabilities, weighting, block_length)
     _check_sampler(sampler, statistic, n, probabilities)
-    if SCHEMES[statistic].exhaustive:
+    assert traits.plan is not None  # of schemes that have a name
+    if traits.exhaustive:
         if n_resamples is not None:
             rule = f'None with statistic="{statistic}", which takes every subset'
             raise ValueError(must_be("n_resamples", rule, n_resamples))
-        return (
-            CompletePlan.without_replacement(n, k)
-            if statistic == "complete"
-            else CompletePlan.with_repeats(n, k)
-        )
+        return traits.plan(n, k)
     if n_resamples is None:
-        n_resamples = n // k if statistic == "partition" else 500
+        n_resamples = n // k if traits.counted else 500
     n_resamples = check_int(n_resamples, "n_resamples", hint="A few hundred subsets are usual.")
     check_memory(n_resamples, "n_resamples", n_resamples, "A few hundred subsets are usual.")
     shape: dict[str, Any] = {"n_observations": n, "subsample_size": k, "n_resamples": n_resamples}
+    shape |= {"statistic": statistic, "with_replacement": traits.with_replacement}
     if probabilities is not None:
-        p = check_probabilities(probabilities, n)
-        return _WEIGHTED[statistic](
-            **shape, probabilities=p, weighting=weighting, seed=draw_seed(random_state)
-        )
+        assert traits.weighted is not None  # checked with the options
+        shape |= {"probabilities": check_probabilities(probabilities, n), "weighting": weighting}
+        return traits.weighted(**shape, seed=draw_seed(random_state))
     if sampler == "counter":
-        return CounterPlan(
-            **shape, statistic=statistic, with_replacement=statistic == "V", seed=draw_seed(random_state)
-        )
-    if statistic == "U":
+        return CounterPlan(**shape, seed=draw_seed(random_state))
+    if traits.independent and not traits.with_replacement:
         hint = 'Sum rows into units (`rows_per_unit`), or use statistic="V".'
         check_int(n, "n_observations", high=MOST_WITHOUT_REPLACEMENT, hint=hint)
-    if block_length is not None:
-        return BlockPlan(
-            **shape, statistic=statistic, block_length=block_length, seed=draw_seed(random_state)
-        )
-    return _DRAWN[statistic](**shape, seed=draw_seed(random_state))
+    if traits.in_runs:
+        shape["block_length"] = block_length
+    return traits.plan(**shape, seed=draw_seed(random_state))
 
 
 def _check_options(statistic: str, k: int, probabilities: Any, weighting: str, block_length: Any) -> None:
     """Refuse options that do not belong to the statistic."""
     check_choice(weighting, "weighting", WEIGHTINGS)
-    if probabilities is not None and statistic not in _WEIGHTED:
+    if probabilities is not None and SCHEMES[statistic].weighted is None:
         raise ValueError(must_be("probabilities", f'None with statistic="{statistic}"', "an array"))
     if probabilities is None and weighting != "observations":
         hint = "Equal probabilities need no weights."
         raise ValueError(must_be("weighting", "left alone without `probabilities`", repr(weighting), hint))
-    if statistic in BLOCK_SCHEMES:
+    if SCHEMES[statistic].in_runs:
         hint = "automatic_block_length(influence_values(moments)) chooses one."
         if block_length is None:
             raise ValueError(must_be("block_length", f"an int in [1, {k}]", None, hint))
@@ -210,7 +205,7 @@ def _check_sampler(sampler: str, statistic: str, n: int, probabilities: Any) -> 
     """Refuse counters where they do not draw."""
     check_choice(sampler, "sampler", ("tiles", "counter"))
     if sampler == "counter":
-        if statistic not in ("U", "V") or probabilities is not None:
+        if not SCHEMES[statistic].independent or probabilities is not None:
             rule = '"U" or "V" with equal probabilities for sampler="counter"'
             raise ValueError(must_be("statistic", rule, repr(statistic)))
         check_int(n, "n_observations", high=MAX_OBSERVATIONS, hint='Use sampler="tiles".')
