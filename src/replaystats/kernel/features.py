@@ -28,7 +28,7 @@ from .local import column_widths
 from .problem import KernelProblem
 from .scaling import Scaling
 
-# Batch: features of so many blocks are computed before they are summed: enough that calls cost nothing.
+# Batch: features that are held before they are summed: enough that calls cost nothing.
 _HELD_BYTES = 2**26
 Features = Callable[[FloatArray], FloatArray]
 
@@ -160,14 +160,18 @@ def block_moments(
     Rows of weight zero are in none: they add nothing, and a block of them would be no observation. Rows of
     one group, numbered in `units` (n,), are in one block.
     """
-    points = features.points(X)
     used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
     labels = np.arange(len(used)) if units is None else np.unique(units[used], return_inverse=True)[1]
     n_groups = int(labels.max()) + 1
-    blocks: list[IntArray] = []
-    for block in random_blocks(n_groups, n_parts(n_groups, features.basis.n_basis), random_state=rng):
-        blocks.append(used[block] if units is None else used[np.isin(labels, block)])
-    return _sums_of_blocks(features, points, y, sample_weight, blocks)
+    n_blocks = n_parts(n_groups, features.basis.n_basis)
+    part = np.empty(n_groups, dtype=np.intp)
+    for number, block in enumerate(random_blocks(n_groups, n_blocks, random_state=rng)):
+        part[block] = number
+    targets = y.reshape(len(y), -1)[used]
+    weight = None if sample_weight is None else sample_weight[used]
+    rows = sum_parts(features, X[used], targets, part[labels], n_blocks, weight)
+    n_outputs = None if y.ndim == 1 else y.shape[1]
+    return Moments.from_rows(rows, features.basis.n_basis, n_outputs, symmetric=True)
 
 
 def n_parts(n: int, q: int) -> int:
@@ -180,29 +184,36 @@ def n_parts(n: int, q: int) -> int:
     return n_blocks
 
 
-def _sums_of_blocks(
+def sum_parts(
     features: FeatureUnits,
-    points: FloatArray,
+    X: FloatArray,
     y: FloatArray,
-    sample_weight: FloatArray | None,
-    blocks: list[IntArray],
-) -> Moments:
-    """Sum the blocks, as many at a time as are held."""
-    q, targets, rows = features.basis.n_basis, y.reshape(len(y), -1), []
-    held = max(1, min(_HELD_BYTES, memory_budget() // 4) // (8 * q * len(blocks[0])))
-    triangle = np.triu_indices(q)
-    for first in range(0, len(blocks), held):
-        part = blocks[first : first + held]
-        there = np.concatenate(part)
-        phi, aim = check_rows_magnitude(features.basis(points[there]), "X"), targets[there]
+    part: IntArray,
+    n_parts: int,
+    sample_weight: FloatArray | None = None,
+) -> FloatArray:
+    """Return [upper triangle of sum w phi phi^T | sum w phi y] of every part, some parts at a time.
+
+    `part` (n,) numbers the part of every row from 0; y is (n, n_outputs).
+    """
+    q = features.basis.n_basis
+    triangle, sums = np.triu_indices(q), np.zeros((n_parts, q * (q + 1) // 2 + q * y.shape[1]))
+    order = np.argsort(part, kind="stable")
+    ends = np.searchsorted(part[order], np.arange(n_parts + 1))
+    rows = max(1, min(_HELD_BYTES, memory_budget() // 4) // (8 * q))
+    step = max(1, rows * n_parts // len(y))  # parts at a time
+    for first in range(0, n_parts, step):
+        last = min(first + step, n_parts)
+        some = order[ends[first] : ends[last]]
+        phi, aim = check_rows_magnitude(features(X[some]), "X"), y[some]
         if sample_weight is not None:  # its root on each side of the products
-            root = np.sqrt(sample_weight[there, None])
+            root = np.sqrt(sample_weight[some, None])
             phi, aim = phi * root, aim * root
-        ends = np.cumsum([len(block) for block in part]).tolist()
-        for start, end in zip([0, *ends], ends, strict=False):
-            own = phi[start:end]
-            rows.append(np.concatenate([(own.T @ own)[triangle], (own.T @ aim[start:end]).ravel()]))
-    return Moments.from_rows(np.stack(rows), q, None if y.ndim == 1 else y.shape[1], symmetric=True)
+        for number in range(first, last):
+            own = slice(ends[number] - ends[first], ends[number + 1] - ends[first])
+            A, b = phi[own].T @ phi[own], phi[own].T @ aim[own]
+            sums[number] = np.concatenate([A[triangle], b.ravel()])
+    return sums
 
 
 def replay_blocks(

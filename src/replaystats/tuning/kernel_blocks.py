@@ -18,19 +18,15 @@ from .._core.errors import must_be
 from .._core.random import draw_seed, stream
 from .._core.thresholds import CALIBRATION_ROWS
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_rows_magnitude
 from ..basis import Basis
 from ..data.blocks import PartitionError, RowBlocks
 from ..engine.executors import make_executor
 from ..engine.streamed import TASKS_PER_WORKER
-from ..kernel.features import FeatureUnits, n_parts
+from ..kernel.features import FeatureUnits, n_parts, sum_parts
 from ..moments import Moments
 from .kernel_folds import needs_folds
 from .kernel_full import FullFit, KernelParameters, KernelSettings, resolve_whole_fit
 from .kernel_methods import Features, choose_penalty, find_landmarks, resolve_features
-
-# Batch: rows whose features are held at a time.
-_ROWS_AT_ONCE = 2**14
 
 
 class Sample(NamedTuple):
@@ -176,22 +172,11 @@ class _SumOfBlocks:
     def __call__(self, blocks: IntArray) -> FloatArray:
         """Return [vec of the upper triangle | right sides] of every part; last, squares of the targets."""
         q, m = self.features.basis.n_basis, len(self.offset)
-        triangle = np.triu_indices(q)
-        sums = np.zeros((self.n_parts + 1, len(triangle[0]) + q * m))
+        sums = np.zeros((self.n_parts + 1, q * (q + 1) // 2 + q * m))
         for block in blocks.tolist():
             X, y = rows_of(self.source, block)
             y = y.reshape(len(y), -1) - self.offset
-            sums[-1, :m] += (y * y).sum(axis=0)
             part = stream(self.seed, block).integers(self.n_parts, size=len(y))
-            order = np.argsort(part, kind="stable")
-            ends = np.searchsorted(part[order], np.arange(self.n_parts + 1))
-            step = max(1, _ROWS_AT_ONCE * self.n_parts // len(y))  # parts at a time
-            for first in range(0, self.n_parts, step):
-                last = min(first + step, self.n_parts)
-                some = order[ends[first] : ends[last]]
-                phi = check_rows_magnitude(self.features(X[some]), "X")
-                for number in range(first, last):
-                    own = slice(ends[number] - ends[first], ends[number + 1] - ends[first])
-                    A, b = phi[own].T @ phi[own], phi[own].T @ y[some[own]]
-                    sums[number] += np.concatenate([A[triangle], b.ravel()])
+            sums[:-1] += sum_parts(self.features, X, y, part, self.n_parts)
+            sums[-1, :m] += (y * y).sum(axis=0)
         return sums
