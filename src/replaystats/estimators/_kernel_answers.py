@@ -235,7 +235,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
 
     def _calibrate_by_folds(self, folds: FoldFits) -> Calibration:
         """Take residuals and spreads from fits that learnt everything without a fold."""
-        residuals, spreads = self._targets - folds.predictions, folds.spreads(self.X_fit_, self._weight)
+        residuals, spreads = self._targets - folds.predictions, folds.spreads()
         if spreads is None:
             own = FoldCalibration(folds.fold, folds.values)
             return Calibration(folds.predictions, residuals, folds=own)

@@ -312,8 +312,8 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
             members = resolved.fit()
         self._all_rows = n_rows
         self.method_, self.choices_ = resolved.method, resolved.choices
-        self.alpha_, self.gamma_, self.n_redrawn_ = resolved.alpha, resolved.kernel.gamma, 0
-        self._kernel, self._standardize = resolved.kernel, resolved.standardize
+        self._kernel, self._standardize = resolved.problem.kernel, resolved.standardize
+        self.alpha_, self.gamma_, self.n_redrawn_ = resolved.problem.alpha, self._kernel.gamma, 0
         self._folds = resolved.folds
         self._plug_in = self._rough = None
         return self._combine(members, grow=resolved.grow)

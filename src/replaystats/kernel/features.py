@@ -162,16 +162,15 @@ def block_moments(
     """
     used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
     labels = np.arange(len(used)) if units is None else np.unique(units[used], return_inverse=True)[1]
-    n_groups = int(labels.max()) + 1
-    n_blocks = n_parts(n_groups, features.basis.n_basis)
+    n_groups, q = int(labels.max()) + 1, features.basis.n_basis
+    n_blocks = n_parts(n_groups, q)
     part = np.empty(n_groups, dtype=np.intp)
     for number, block in enumerate(random_blocks(n_groups, n_blocks, random_state=rng)):
         part[block] = number
     targets = y.reshape(len(y), -1)[used]
     weight = None if sample_weight is None else sample_weight[used]
-    rows = sum_parts(features, X[used], targets, part[labels], n_blocks, weight)
-    n_outputs = None if y.ndim == 1 else y.shape[1]
-    return Moments.from_rows(rows, features.basis.n_basis, n_outputs, symmetric=True)
+    rows = sum_parts(features, X[used], targets, part[labels], (n_blocks, q), weight)
+    return Moments.from_rows(rows, q, None if y.ndim == 1 else y.shape[1], symmetric=True)
 
 
 def n_parts(n: int, q: int) -> int:
@@ -189,14 +188,14 @@ def sum_parts(
     X: FloatArray,
     y: FloatArray,
     part: IntArray,
-    n_parts: int,
+    shape: tuple[int, int],
     sample_weight: FloatArray | None = None,
 ) -> FloatArray:
     """Return [upper triangle of sum w phi phi^T | sum w phi y] of every part, some parts at a time.
 
-    `part` (n,) numbers the part of every row from 0; y is (n, n_outputs).
+    `part` (n,) numbers the part of every row from 0; y is (n, n_outputs); `shape` numbers parts and features.
     """
-    q = features.basis.n_basis
+    n_parts, q = shape
     triangle, sums = np.triu_indices(q), np.zeros((n_parts, q * (q + 1) // 2 + q * y.shape[1]))
     order = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[order], np.arange(n_parts + 1))

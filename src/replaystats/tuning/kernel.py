@@ -77,7 +77,7 @@ def resolve_kernel_ridge(
         raise ValueError(must_be("method", rule, '"subsets"', hint))
     seed, kept = draw_seed(rng), dict[str, dict[str, Any]]()
     if few_kept(len(y)):
-        kept[LEARNT] = kept_for_folds(parameters, first.kernel, first.standardize)
+        kept[LEARNT] = kept_for_folds(parameters, first.problem.kernel, first.standardize)
         if ONE in candidates(parameters) and first.method != "subsets":
             one = resolve_whole_fit(parameters, X, y, sample_weight, rng=rng, device=device, widths=ONE)
             kept[ONE] = kept_for_folds(parameters, one.problem.kernel, one.standardize)

@@ -177,6 +177,6 @@ class _SumOfBlocks:
             X, y = rows_of(self.source, block)
             y = y.reshape(len(y), -1) - self.offset
             part = stream(self.seed, block).integers(self.n_parts, size=len(y))
-            sums[:-1] += sum_parts(self.features, X, y, part, self.n_parts)
+            sums[:-1] += sum_parts(self.features, X, y, part, (self.n_parts, q))
             sums[-1, :m] += (y * y).sum(axis=0)
         return sums

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,23 +25,10 @@ from ..basis import Basis
 from ..estimate import Estimate
 from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel
 from ..kernel.predictive import Spread
-from ..kernel.problem import KernelProblem
 from .ensembles import best_candidate
-from .kernel_full import CONSTANT, LEARNT, ONE, KernelParameters
+from .kernel_full import CONSTANT, LEARNT, ONE, KernelParameters, KernelSettings
 
-
-class FittedPart(Protocol):
-    """What a fit on some of the rows has learnt."""
-
-    @property
-    def kernel(self) -> Kernel: ...  # noqa: D102
-    @property
-    def alpha(self) -> float: ...  # noqa: D102
-    @property
-    def standardize(self) -> str | None: ...  # noqa: D102
-
-
-Fit = tuple[FittedPart, Estimate]
+Fit = tuple[KernelSettings, Estimate]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +48,8 @@ class FoldFits:
         What the errors on all folds choose for ``gamma="auto"``.
     of_gram : bool
         Whether points are rows of a kernel matrix.
-    fitted : list of FittedPart
-        Kernel, penalty and units of every fit.
+    fitted : list of KernelSettings
+        What every fit has learnt.
     """
 
     fold: IntArray
@@ -71,23 +58,13 @@ class FoldFits:
     predictions: FloatArray
     widths: str
     of_gram: bool
-    fitted: list[FittedPart]
+    fitted: list[KernelSettings]
 
-    def spreads(self, X: FloatArray, weight: FloatArray | None) -> list[Spread] | None:
-        """Return what the process behind every fit expects at new points; None where k(x, x) is unknown.
-
-        X (n, p) and the weights are those of all rows.
-        """
-        if not all(part.kernel.has_diagonal for part in self.fitted):
+    def spreads(self) -> list[Spread] | None:
+        """Return what the process behind every fit expects at new points; None where k(x, x) is unknown."""
+        if not all(part.problem.kernel.has_diagonal for part in self.fitted):
             return None
-        found = []
-        for rows, part in zip(self.rows, self.fitted, strict=True):
-            own = None if weight is None else weight[rows]
-            units = "global" if part.standardize == "subset" else part.standardize
-            none = np.zeros(len(rows))
-            problem = KernelProblem.checked(X[rows], none, part.alpha, part.kernel, units, own)
-            found.append(Spread.of(problem))
-        return found
+        return [Spread.of(part.problem) for part in self.fitted]
 
     def values(self, X: FloatArray) -> FloatArray:
         """Return the prediction of every fit at X (m, p), shape (K, m, n_outputs)."""

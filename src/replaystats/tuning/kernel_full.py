@@ -83,9 +83,8 @@ class FullFit:
         """Return the record of what is to be fitted."""
         return KernelSettings(
             method=method,
-            kernel=self.problem.kernel,
+            problem=replace(self.problem, alpha=alpha),
             standardize=self.standardize,
-            alpha=alpha,
             fit=fit,
             choices={**self.choices, **choices},
             **more,
@@ -99,11 +98,10 @@ class KernelSettings:
     Attributes
     ----------
     method : {"subsets", "features", "local"}
-    kernel : Kernel
+    problem : KernelProblem
+        Rows in shared units, kernel, and the penalty of the fits; for "features" of the fit on all rows.
     standardize : str or None
         Units.
-    alpha : float
-        Penalty of the fits; for "features" of the fit on all rows.
     fit : callable
         Makes the members; nothing is drawn any more.
     choices : dict of str to Choice
@@ -117,9 +115,8 @@ class KernelSettings:
     """
 
     method: str
-    kernel: Kernel
+    problem: KernelProblem
     standardize: str | None
-    alpha: float
     fit: Callable[[], Any]
     choices: dict[str, Choice]
     plan: ResamplingPlan | None = None

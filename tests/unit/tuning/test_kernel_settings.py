@@ -43,11 +43,11 @@ def test_members_follow_from_the_record_alone(data, method):
     assert isinstance(chosen.fit(), kind)
     assert (chosen.method, chosen.grow) == (method, False)
     with pytest.raises(FrozenInstanceError):
-        chosen.alpha = 2
+        chosen.problem.alpha = 2
     model = rs.ReplayKernelRidge(method=method, random_state=0, **sizes).fit(*data)
     assert (model.alpha_, model.gamma_, model.choices_) == (
-        chosen.alpha,
-        chosen.kernel.gamma,
+        chosen.problem.alpha,
+        chosen.problem.kernel.gamma,
         chosen.choices,
     )
     points = data[0][:9]
@@ -71,7 +71,7 @@ def test_units_are_those_of_a_problem_checked_from_the_beginning(data, standardi
     chosen = set_fitted(
         data, method="subsets", standardize=standardize, alpha=0.2, gamma=0.5, resampling=FOUR
     )
-    wanted = KernelProblem.checked(*data, 0.2, chosen.kernel, standardize, None)
+    wanted = KernelProblem.checked(*data, 0.2, chosen.problem.kernel, standardize, None)
     found = chosen.fit().problem
     assert_allclose(found.points, wanted.points, rtol=1e-14)
     assert_allclose(found.y, wanted.y, rtol=1e-14)
