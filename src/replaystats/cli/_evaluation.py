@@ -17,56 +17,61 @@ from ..ope import Comparison, Evaluation, evaluate as evaluate_policy
 from ..readers.tables import files_of
 from ..report.pages import percent, significant
 from ._logs import Log, logged_column, read_points, typical_states
-from ._value_function import Settings, ValueFunction, basis_for, basis_named, build, fit_value_function
-from .console import ExitCode, as_options, noting, out, own_command, refusing, working
+from ._options import Asked, AskedOfOne
+from ._value_function import (
+    ValueFunction,
+    basis_for,
+    basis_named,
+    build,
+    discount_of,
+    fit_value_function,
+)
+from .console import ExitCode, as_options, noting, out, own_command, parse_limit, refusing, working
 
 
-def points_asked_about(
-    log: Log, at: Path | None, policy: str | None, settings: Settings
-) -> FloatArray | None:
+def points_asked_about(log: Log, asked: AskedOfOne) -> FloatArray | None:
     """Return the states whose values are asked for: those of a file, or typical ones; None where none are."""
+    at, policy = asked.at, asked.policy
     points = None if at is None else read_points(at, log.names, of_names=holds_names(log.data.states))
-    if logged_column(policy) and (at is not None or settings.asks_for_a_function):
+    if logged_column(policy) and (at is not None or asked.asks_for_a_function):
         with refusing(ExitCode.USAGE):
             hint = "LSTDQ asks what the policy does in every state: give columns, a table or a function."
             got = f"{policy} with a value function"
             raise ValueError(must_be("--policy", "a policy of states beside --at and --method", got, hint))
-    if points is None and settings.asks_for_a_function:
-        return typical_states(log.data, settings.seed)
+    if points is None and asked.asks_for_a_function:
+        return typical_states(log.data, asked.seed)
     return points
 
 
-def arguments(log: Log, settings: Settings, level: float, horizon: int | str | None) -> dict[str, Any]:
+def arguments(log: Log, asked: Asked) -> dict[str, Any]:
     """Return what `rs.evaluate` and `rs.compare` take beside the policies."""
     given: dict[str, Any] = {
-        "discount": settings.discount_of(log.data), "confidence_level": level, "horizon": horizon,
-        "random_state": settings.seed, "units": log.units,
+        "discount": discount_of(asked, log.data), "confidence_level": asked.confidence, "units": log.units,
+        "horizon": parse_limit(asked.horizon), "random_state": asked.seed,
     }  # fmt: skip
-    if settings.basis != "auto":
-        given["basis"] = basis_named(settings.basis, log.data.states)
-        given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
+    if asked.basis != "auto":
+        given["basis"] = basis_named(asked.basis, log.data.states)
+        given["basis"].fit(log.data.states, asked.seed)  # a basis that cannot be is wrong usage
     return given
 
 
-def evaluate(
-    source: Path, log: Log, settings: Settings, level: float, horizon: int | str | None
-) -> Evaluation:
+def evaluate(source: Path, log: Log, asked: AskedOfOne) -> Evaluation:
+    """Return the evaluation with what was noted on the way."""
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
-        given = arguments(log, settings, level, horizon)
+        given = arguments(log, asked)
     with noting(notes), refusing(ExitCode.DATA, source):
         found = evaluate_policy(log.data, log.policy, **given)
     return replace(found, notes=(*found.notes, *notes))
 
 
-def value_function(log: Log, points: FloatArray, settings: Settings, level: float) -> ValueFunction:
+def value_function(log: Log, points: FloatArray, asked: AskedOfOne) -> ValueFunction:
     """Return values of states, with the basis that was named or that an evaluation chooses."""
     with refusing(ExitCode.USAGE):
-        basis = basis_for(
-            settings.basis, log.data, log.policy, discount=settings.discount_of(log.data), seed=settings.seed
-        )
-        model = build(settings, log.data, basis, log.policy)
-    return fit_value_function(model, log.data, points, log.names, level)
+        discount = discount_of(asked, log.data)
+        basis = basis_for(asked.basis, log.data, log.policy, discount=discount, seed=asked.seed)
+        model = build(asked, log.data, basis, log.policy)
+    return fit_value_function(model, log.data, points, log.names, asked.confidence)
 
 
 def data_of(log: Log) -> dict[str, Any]:

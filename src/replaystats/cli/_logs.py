@@ -21,6 +21,7 @@ from ..readers import from_table, read_npz
 from ..readers._columns import Column, TableView, as_floats, as_numpy, as_states, check_states, open_table
 from ..readers.files import open_npz
 from ..readers.tables import ALL, EPISODES, files_of, named_rule, resolve_role
+from ._options import LogOptions
 from .console import ExitCode, about, or_none, parse_limit, refusing, split_names, together
 
 # Layout: quantiles of a single variable, and how many visited states stand for several.
@@ -60,6 +61,11 @@ class LogColumns:
     unit: str | None = None
     policies: Mapping[str, str | None] = field(default_factory=dict)
 
+    @classmethod
+    def of_options(cls, given: LogOptions, policies: Mapping[str, str | None]) -> LogColumns:
+        """Return what the options of a command say."""
+        return cls(table=table_of(given), unit=given.unit, policies=policies)
+
     @property
     def others(self) -> dict[str, str]:
         """Policies other than that of the log, by name."""
@@ -78,18 +84,17 @@ class LogColumns:
         return replace(self, table={**self.table, "episode": None, "states": states, "rewards": usual})
 
 
-def table_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def table_of(given: LogOptions) -> dict[str, Any]:
     """Return the arguments of `readers.from_table` that the options of a command say."""
-    several = {"states": "state", "actions": "action", "next_states": "next_state"}
-    single = {"rewards": "reward", "terminated": "terminated", "truncated": "truncated"}
-    episode = split_names([given["episode"] or ""])
-    same = ("step", "time", "final_states", "gaps")
+    episode = split_names([given.episode or ""])
     return {
-        **{role: split_names(given[option]) or None for role, option in several.items()},
-        **{role: or_none(given[option]) for role, option in single.items()},
-        "episode": episode if len(episode) > 1 else or_none(given["episode"]),
-        **{role: given[role] for role in same}, "behavior_probability": given["probability"],
-        "dt": given.get("dt"), "time_limit": parse_limit(given["time_limit"]),
+        "states": split_names(given.state) or None, "actions": split_names(given.action) or None,
+        "next_states": split_names(given.next_state) or None, "rewards": or_none(given.reward),
+        "terminated": or_none(given.terminated), "truncated": or_none(given.truncated),
+        "episode": episode if len(episode) > 1 else or_none(given.episode), "step": given.step,
+        "time": given.time, "final_states": given.final_states, "gaps": given.gaps,
+        "behavior_probability": given.probability, "dt": given.dt,
+        "time_limit": None if given.time_limit is None else parse_limit(given.time_limit),
     }  # fmt: skip
 
 

@@ -1,38 +1,71 @@
-"""The options of the commands: what each is called, means, and under which heading it stands."""
+"""The options of the commands: what each is called, means, its default, and under which heading it stands.
+
+Options that belong together are the fields of a data class, declared once; `spread` makes options of them.
+"""
+
+# ruff: noqa: RUF009 - the calls in the data classes make fields
 
 from __future__ import annotations
 
 import glob
 from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-_DATA, _METHOD, _OUTPUT = "What the columns mean", "How to estimate", "What to show"
+
+def spread(command: Callable[..., None], *, guessed: bool = False) -> Callable[..., None]:
+    """Give a command the fields of its parameters that are groups of options, each as an option.
+
+    Where columns are `guessed`, none of their options has a default.
+    """
+    groups: dict[str, Any] = {}
+    annotated: Any = Annotated  # with types that are known only here
+    parameters: list[Parameter] = []
+    for name, own in signature(command, eval_str=True).parameters.items():
+        if not is_dataclass(own.annotation):
+            parameters.append(own.replace(kind=Parameter.KEYWORD_ONLY))
+            continue
+        hints, groups[name] = get_type_hints(own.annotation), own.annotation
+        for one in fields(own.annotation):
+            default = Parameter.empty if one.default is MISSING else one.default
+            kind = annotated[hints[one.name], one.metadata["option"]]
+            default = None if guessed and own.annotation is LogOptions else default
+            parameters.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+
+    @wraps(command)
+    def with_groups(**given: Any) -> None:
+        grouped = {
+            name: group(**{one.name: given.pop(one.name) for one in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**grouped, **given)
+
+    with_groups.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    with_groups.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_groups
 
 
-def _column(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel=_DATA)
+def _option(panel: str, text: str, *names: str, default: Any = None, **more: Any) -> Any:
+    found = typer.Option(*names, help=text, rich_help_panel=panel, **more)
+    return field(default=default, metadata={"option": found})
 
 
-def _method(text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(
-        *names, help=text, metavar=metavar, rich_help_panel=_METHOD, show_default="default" not in text
-    )
+def _column(text: str, default: Any = None, *names: str, **more: Any) -> Any:
+    return _option("What the columns mean", text, *names, default=default, **more)
 
 
-def _output(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=_OUTPUT)
+def _method(text: str, default: Any = None, *names: str, **more: Any) -> Any:
+    shown = "default" not in text
+    return _option("How to estimate", text, *names, default=default, show_default=shown, **more)
 
 
-def _file(text: str, panel: str) -> Any:
-    return typer.Option(exists=True, help=text, rich_help_panel=panel)
-
-
-# -- the table of `evaluate` ---------------------------------------------------------------------------
+def _output(text: str, default: Any = None, *names: str, **more: Any) -> Any:
+    return _option("What to show", text, *names, default=default, **more)
 
 
 def _some_file(path: Path) -> Path:
@@ -42,7 +75,7 @@ def _some_file(path: Path) -> Path:
     return path
 
 
-Log = Annotated[
+LogFile = Annotated[
     Path,
     typer.Argument(
         callback=_some_file,
@@ -51,141 +84,143 @@ Log = Annotated[
         "quotes: 'logs/*.csv'.",
     ),
 ]
-# What the columns of a log mean: option -> its type, what it says, and its default.
-LOG: dict[str, tuple[Any, str, str | None]] = {
-    "state": (list[str] | None, "Columns of the state: x,v or obs_* (repeatable).", None),
-    "reward": (str | None, "Reward of the step that starts in the row.", "reward"),
-    "episode": (
-        str | None, "Tells episodes apart (user,visit: both together); none: all rows are one.", "episode"
-    ),
-    "step": (str | None, "Sorts the rows of an episode.", None),
-    "time": (str | None, "Times: they sort the rows and give dt.", None),
-    "terminated": (
-        str | None,
-        "Whether the episode ended in an absorbing state, of value 0; none: it never does; all: always.",
-        "terminated",
-    ),
-    "truncated": (str | None, "Whether the episode was cut off.", None),
-    "action": (list[str] | None, "Columns of the action, for --policy; PhiBE, too, looks at it.", None),
-    "probability": (
-        str | None, "Probability with which the logged action was taken; estimated if left out.", None
-    ),
-    "next_state": (list[str] | None, "Columns of the next state, for one row per step.", None),
-    "final_states": (str | None, "recorded; repeat or drop, for logs without them.", "recorded"),
-    "gaps": (str | None, "raise or cut, where steps are missing.", "raise"),
-    "time_limit": (
-        str | None, "Steps after which episodes were cut off, or none; ask: stop if it looks like a limit.",
-        "ask",
-    ),
-    "unit": (
-        str | None,
-        "What is independent (user, patient, machine), if not every episode by itself.",
-        None,
-    ),
-    "dt": (float | None, "Time of one step.", None),
-}  # fmt: skip
-
-
-def of_a_log(command: Callable[..., None], *, guessed: bool = False) -> Callable[..., None]:
-    """Give a command the options of `LOG`, which it takes as one dictionary `columns`.
-
-    Where they are `guessed`, none of them has a default.
-    """
-    own = signature(command, eval_str=True).parameters
-    added = [
-        Parameter(
-            name, Parameter.KEYWORD_ONLY, default=None if guessed else default,
-            annotation=Annotated[kind, _column(text)],
-        )
-        for name, (kind, text, default) in LOG.items()
-    ]  # fmt: skip
-    rest = [one.replace(kind=Parameter.KEYWORD_ONLY) for name, one in own.items() if name != "columns"]
-    parameters = [*rest[:1], *added, *rest[1:]]
-
-    @wraps(command)
-    def with_columns(**given: Any) -> None:
-        columns = {name: given.pop(name) for name in LOG}
-        command(columns=columns, **given)
-
-    with_columns.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    with_columns.__annotations__ = {one.name: one.annotation for one in parameters}
-    return with_columns
-
-
-# -- the method of `evaluate` --------------------------------------------------------------------------
-
-Discount = Annotated[float | None, _method("Discount factor of one step, such as 0.99.")]
-DiscountRate = Annotated[
-    float | None, _method("Or the rate: a reward at time t counts e^(-rate t). Needs dt.")
-]
-Policy = Annotated[
-    str | None,
-    _method(
-        "Another policy than the log's: its probabilities as columns of the log (p_left,p_right), "
-        "a table of states (policy.csv), greedy:q_table.csv, module:function, or column:NAME, a column with "
-        "its probability of the logged action (ratios only; needs --probability)."
-    ),
-]
-Horizon = Annotated[
-    str, _method("Value over so many steps; none: until episodes end; auto: where all have one length.")
-]
-ValueMethod = Annotated[
-    str | None, _method("Value function too: lstd, or phibe for continuous time (needs dt).")
-]
-Order = Annotated[int, _method("Steps that PhiBE looks ahead.")]
-BasisName = Annotated[
-    str,
-    _method("auto, rbf:100, fourier:4[:PERIOD], polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."),
-]
-Statistic = Annotated[str | None, _method("U (default) draws subsets without, V with replacement.")]
-At = Annotated[Path | None, _file("File of states whose values to show.", _OUTPUT)]
-
-# -- the table and method of `regress` -----------------------------------------------------------------
-
 Train = Annotated[
     Path, typer.Argument(exists=True, metavar="TRAIN", help="A Parquet or CSV table, one row per case.")
 ]
-Target = Annotated[str, _column("Column to predict.")]
-Features = Annotated[list[str] | None, _column("Columns to predict from; default all others.")]
-Exclude = Annotated[list[str] | None, _column("Columns to leave out, such as ids.")]
-Ids = Annotated[
-    list[str] | None,
-    typer.Option("--id", help="Columns that name the rows: not used, but written.", rich_help_panel=_DATA),
-]
-Group = Annotated[
-    str | None, _column("Column of groups (patients, sites) that scores and intervals keep together.")
-]
-Scale = Annotated[str | None, _method("local: intervals follow noise that depends on the columns.")]
-Missing = Annotated[str, _column("impute or drop, where values are missing.")]
-NewRows = Annotated[Path | None, _file("Table of rows to predict.", _DATA)]
-FitMethod = Annotated[str, _method("auto, subsets, features or local.")]
-KernelName = Annotated[
-    str, _method("rbf, matern12, matern32, matern52, auto, laplacian, polynomial or linear.")
-]
-Alpha = Annotated[str, _method("Penalty: auto or a number.")]
-Gamma = Annotated[str | None, _method("Width of the kernel: auto (default where it has one) or a number.")]
-PredictionFile = Annotated[Path | None, _output("Write the predictions to this CSV file.")]
 
-# -- both ----------------------------------------------------------------------------------------------
 
-SubsampleSize = Annotated[
-    str | None,
-    _method(
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """What the columns of a log mean."""
+
+    state: list[str] | None = _column("Columns of the state: x,v or obs_* (repeatable).")
+    reward: str | None = _column("Reward of the step that starts in the row.", "reward")
+    episode: str | None = _column(
+        "Tells episodes apart (user,visit: both together); none: all rows are one.", "episode"
+    )
+    step: str | None = _column("Sorts the rows of an episode.")
+    time: str | None = _column("Times: they sort the rows and give dt.")
+    terminated: str | None = _column(
+        "Whether the episode ended in an absorbing state, of value 0; none: it never does; all: always.",
+        "terminated",
+    )
+    truncated: str | None = _column("Whether the episode was cut off.")
+    action: list[str] | None = _column("Columns of the action, for --policy; PhiBE, too, looks at it.")
+    probability: str | None = _column(
+        "Probability with which the logged action was taken; estimated if left out."
+    )
+    next_state: list[str] | None = _column("Columns of the next state, for one row per step.")
+    final_states: str | None = _column("recorded; repeat or drop, for logs without them.", "recorded")
+    gaps: str | None = _column("raise or cut, where steps are missing.", "raise")
+    time_limit: str | None = _column(
+        "Steps after which episodes were cut off, or none; ask: stop if it looks like a limit.", "ask"
+    )
+    unit: str | None = _column(
+        "What is independent (user, patient, machine), if not every episode by itself."
+    )
+    dt: float | None = _column("Time of one step.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    """How an answer is printed."""
+
+    json: bool = _output("Print JSON and nothing else.", False, "--json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown(Printed):
+    """How an answer with intervals is shown."""
+
+    confidence: float = _output("Level of the intervals.", 0.95)
+    report: Path | None = _output("Write an HTML report with plots.", None, "--out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Based(Printed):
+    """By which functions of the state values are described, and the seed."""
+
+    basis: str = _method(
+        "auto, rbf:100, fourier:4[:PERIOD], polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular.", "auto"
+    )
+    seed: int = _method("The same seed gives the same numbers.", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resampled:
+    """Subsets on which an estimator is replayed."""
+
+    subsample_size: str | None = _method(
         "Observations per subset, or their share; default half (regress: chosen from the data).",
-        "-k",
-        "--subsample-size",
-        metavar="K",
-    ),
-]
-NResamples = Annotated[
-    int | None,
-    _method(
-        "Number of subsets; default 500 (regress: as many as it takes).", "-B", "--n-resamples", metavar="B"
-    ),
-]
-Seed = Annotated[int, _method("The same seed gives the same numbers.")]
-Jobs = Annotated[int, _method("Threads; numbers do not depend on it.")]
-Confidence = Annotated[float, _output("Level of the intervals.")]
-Strict = Annotated[bool, _output("Exit with 4 where an interval is withheld or objected to.", "--strict")]
-Json = Annotated[bool, _output("Print JSON and nothing else.", "--json")]
-Report = Annotated[Path | None, _output("Write an HTML report with plots.", "--out")]
+        None, "-k", "--subsample-size", metavar="K",
+    )  # fmt: skip
+    n_resamples: int | None = _method(
+        "Number of subsets; default 500 (regress: as many as it takes).",
+        None, "-B", "--n-resamples", metavar="B",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Based, Shown):
+    """What is asked of a log: a value, how it is estimated, and what is shown."""
+
+    discount: float | None = _method("Discount factor of one step, such as 0.99.")
+    discount_rate: float | None = _method("Or the rate: a reward at time t counts e^(-rate t). Needs dt.")
+    horizon: str = _method(
+        "Value over so many steps; none: until episodes end; auto: where all have one length.", "auto"
+    )
+    strict: bool = _output("Exit with 4 where an interval is withheld or objected to.", False, "--strict")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedOfOne(Asked, Resampled):
+    """What is asked of one policy: its value, and a value function as well."""
+
+    policy: str | None = _method(
+        "Another policy than the log's: its probabilities as columns of the log (p_left,p_right), "
+        "a table of states (policy.csv), greedy:q_table.csv, module:function, or column:NAME, a column with "
+        "its probability of the logged action (ratios only; needs --probability)."
+    )
+    method: str | None = _method("Value function too: lstd, or phibe for continuous time (needs dt).")
+    order: int = _method("Steps that PhiBE looks ahead.", 1)
+    statistic: str | None = _method("U (default) draws subsets without, V with replacement.")
+    at: Path | None = _output("File of states whose values to show.", exists=True)
+
+    @property
+    def asks_for_a_function(self) -> bool:
+        """Whether an option was given that only an estimator of a value function has."""
+        given = (self.method, self.statistic, self.subsample_size, self.n_resamples)
+        return any(value is not None for value in given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What the columns of a table mean, and which rows are predicted."""
+
+    target: str = _column("Column to predict.", MISSING)
+    features: list[str] | None = _column("Columns to predict from; default all others.")
+    exclude: list[str] | None = _column("Columns to leave out, such as ids.")
+    ids: list[str] | None = _column("Columns that name the rows: not used, but written.", None, "--id")
+    group: str | None = _column("Column of groups (patients, sites) that scores and intervals keep together.")
+    missing: str = _column("impute or drop, where values are missing.", "impute")
+    predict: Path | None = _column("Table of rows to predict.", exists=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(Resampled):
+    """How a regression is fitted."""
+
+    method: str = _method("auto, subsets, features or local.", "auto")
+    kernel: str = _method("rbf, matern12, matern32, matern52, auto, laplacian, polynomial or linear.", "auto")
+    alpha: str = _method("Penalty: auto or a number.", "auto")
+    gamma: str | None = _method("Width of the kernel: auto (default where it has one) or a number.")
+    scale: str | None = _method("local: intervals follow noise that depends on the columns.")
+    seed: int = _method("The same seed gives the same numbers.", 0)
+    jobs: int = _method("Threads; numbers do not depend on it.", 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(Shown):
+    """What a regression shows and writes."""
+
+    predictions: Path | None = _output("Write the predictions to this CSV file.")

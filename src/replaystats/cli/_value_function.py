@@ -29,7 +29,8 @@ from ..estimators import LSTD, LSTDQ, PhiBE
 from ..ope import evaluate as evaluate_policy
 from ..ope.counts import is_discrete
 from ..plans import Resampling
-from .console import ExitCode, as_options, noting, refusing, together
+from ._options import Asked, AskedOfOne
+from .console import ExitCode, as_options, noting, parse_size, refusing, together
 
 _EXAMPLES = "For example rbf:100, fourier:4, polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."
 
@@ -130,73 +131,61 @@ def _number(number: str, text: str, argument: str) -> float:
 _METHODS = ("lstd", "phibe")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How to estimate a value function; None is the class's default."""
-
-    discount: float | None
-    basis: str
-    seed: int
-    method: str | None = None
-    order: int = 1
-    discount_rate: float | None = None
-    statistic: str | None = None
-    subsample_size: int | float | None = None
-    n_resamples: int | None = None
-
-    def __post_init__(self) -> None:
-        together(
-            lambda: check_choice(self.method or "lstd", "method", _METHODS),
-            lambda: check_int(self.order, "order"),
-            lambda: check_int(self.seed, "seed", low=0),
-            self._check_discount,
-            lambda: check_basis_name(self.basis),
-            lambda: self.n_resamples is None or check_int(self.n_resamples, "n_resamples", low=2),
-        )
-
-    def _check_discount(self) -> None:
-        if (self.discount is None) == (self.discount_rate is None):
-            got = "none" if self.discount is None else "both it and --discount-rate"
-            hint = "For example --discount 0.99; evaluate also takes --discount-rate, in its place."
-            raise ValueError(must_be("--discount", "given", got, hint))
-        if self.discount is not None:
-            check_real(self.discount, "discount", low=0.0, high=1.0)
-        if self.discount_rate is not None:
-            check_real(self.discount_rate, "discount_rate", low=0.0, closed="neither")
-
-    @property
-    def asks_for_a_function(self) -> bool:
-        """Whether an option was given that only an estimator of a value function has."""
-        given = (self.method, self.statistic, self.subsample_size, self.n_resamples)
-        return any(value is not None for value in given)
-
-    def discount_of(self, data: Trajectories) -> float:
-        """Return the discount factor of one step."""
-        if self.discount is not None:
-            return self.discount
-        assert self.discount_rate is not None
-        return math.exp(-self.discount_rate * _time_step(data, "--discount-rate"))
+def check_asked(asked: Asked) -> None:
+    """Refuse options that cannot be, all of them at once."""
+    checks: list[Callable[[], Any]] = [
+        lambda: check_int(asked.seed, "seed", low=0),
+        lambda: _check_discount(asked),
+        lambda: check_basis_name(asked.basis),
+    ]
+    if isinstance(asked, AskedOfOne):
+        checks += [
+            lambda: check_choice(asked.method or "lstd", "method", _METHODS),
+            lambda: check_int(asked.order, "order"),
+            lambda: asked.n_resamples is None or check_int(asked.n_resamples, "n_resamples", low=2),
+            lambda: asked.subsample_size is None or parse_size(asked.subsample_size),
+        ]
+    together(*checks)
 
 
-def build(settings: Settings, data: Trajectories, basis: Basis, policy: Any) -> LSTD | LSTDQ | PhiBE:
+def _check_discount(asked: Asked) -> None:
+    if (asked.discount is None) == (asked.discount_rate is None):
+        got = "neither" if asked.discount is None else "both"
+        raise ValueError(must_be("--discount", "given, or else --discount-rate", got, "See --help."))
+    if asked.discount is not None:
+        check_real(asked.discount, "discount", low=0.0, high=1.0)
+    if asked.discount_rate is not None:
+        check_real(asked.discount_rate, "discount_rate", low=0.0, closed="neither")
+
+
+def discount_of(asked: Asked, data: Trajectories) -> float:
+    """Return the discount factor of one step."""
+    if asked.discount is not None:
+        return asked.discount
+    assert asked.discount_rate is not None
+    return math.exp(-asked.discount_rate * _time_step(data, "--discount-rate"))
+
+
+def build(asked: AskedOfOne, data: Trajectories, basis: Basis, policy: Any) -> LSTD | LSTDQ | PhiBE:
     """Return the estimator that the options name, unfitted."""
+    size = None if asked.subsample_size is None else parse_size(asked.subsample_size)
     common: dict[str, Any] = {
-        "resampling": Resampling(settings.statistic, settings.subsample_size, settings.n_resamples),
-        "random_state": settings.seed,
+        "resampling": Resampling(asked.statistic, size, asked.n_resamples),
+        "random_state": asked.seed,
     }
-    if settings.method == "phibe":
+    if asked.method == "phibe":
         if policy is not None:
             raise ValueError(must_be("--policy", "left out beside --method phibe", "both"))
         if holds_names(data.states):
             raise ValueError(must_be("--method", "lstd where states are names", "phibe"))
-        dt, rate = _time_step(data, "--method phibe"), settings.discount_rate
+        dt, rate = _time_step(data, "--method phibe"), asked.discount_rate
         if rate is None:
-            assert settings.discount is not None
-            check_real(settings.discount, "discount", low=0.0, high=1.0, closed="neither")
-            rate = -math.log(settings.discount) / dt
-        return PhiBE(basis, discount_rate=rate, order=settings.order, **common)
-    rate = settings.discount_rate
-    common["discount"] = settings.discount if rate is None else lambda dt: np.exp(-rate * dt)
+            assert asked.discount is not None
+            check_real(asked.discount, "discount", low=0.0, high=1.0, closed="neither")
+            rate = -math.log(asked.discount) / dt
+        return PhiBE(basis, discount_rate=rate, order=asked.order, **common)
+    rate = asked.discount_rate
+    common["discount"] = asked.discount if rate is None else lambda dt: np.exp(-rate * dt)
     return LSTD(basis, **common) if policy is None else LSTDQ(basis, policy, **common)
 
 

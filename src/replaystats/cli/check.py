@@ -9,7 +9,7 @@ import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -46,17 +46,19 @@ replaystats diagnose log.parquet --discount 0.95
 {EXIT_CODES}.
 """
 Discount = Annotated[float, typer.Option(help="Discount factor of one step.")]
-_guessed = partial(opt.of_a_log, guessed=True)
+_guessed = partial(opt.spread, guessed=True)
 
 
 @_guessed
-def check(data: opt.Log, columns: Any, discount: Discount = 0.99, json: opt.Json = False) -> None:
+def check(
+    data: opt.LogFile, columns: opt.LogOptions, printed: opt.Printed, discount: Discount = 0.99
+) -> None:
     """Guess what the columns of a log mean, read it, and print the command that evaluates it.
 
     An option says what a column means where the guess is wrong.
     """
     guess, episodes, options, notes = _read(data, columns, discount)
-    limit = None if columns["time_limit"] else _time_limit(guess, episodes)
+    limit = None if columns.time_limit else _time_limit(guess, episodes)
     options += [] if limit is None else ["--time-limit", str(limit)]
     command = shlex.join(["replaystats", "evaluate", str(data), *options, "--discount", f"{discount:g}"])
     if limit is not None:
@@ -67,7 +69,7 @@ def check(data: opt.Log, columns: Any, discount: Discount = 0.99, json: opt.Json
     if guess.policy:
         named = ",".join(guess.policy)
         notes.append(f"{named} are probabilities of a policy: add --policy {named} for its value.")
-    if json:
+    if printed.json:
         found = {"columns": guess.columns, "unused": guess.unused, "time_limit": limit, "run": command}
         print(as_json({"command": "check", **found, "notes": notes}))
         return
@@ -90,14 +92,7 @@ def check(data: opt.Log, columns: Any, discount: Discount = 0.99, json: opt.Json
 
 
 @_guessed
-def diagnose(
-    data: opt.Log,
-    columns: Any,
-    discount: Discount = 0.99,
-    basis: opt.BasisName = "auto",
-    seed: opt.Seed = 0,
-    json: opt.Json = False,
-) -> None:
+def diagnose(data: opt.LogFile, columns: opt.LogOptions, asked: opt.Based, discount: Discount = 0.99) -> None:
     """Say whether replay pays for a value function on this log, and what else would help.
 
     Columns are guessed; an option says what one means where the guess is wrong.
@@ -106,12 +101,12 @@ def diagnose(
     from ._value_function import basis_for, check_basis_name
 
     with refusing(ExitCode.USAGE):
-        check_basis_name(basis)
+        check_basis_name(asked.basis)
     _, episodes, _, notes = _read(data, columns, discount)
     with working("Diagnosing"), noting(notes), refusing(ExitCode.DATA, data, "DATA"):
-        chosen = basis_for(basis, episodes, None, discount=discount, seed=seed)
-        found = LSTD(chosen, discount=discount, random_state=seed).fit(episodes).diagnose()
-    if json:
+        chosen = basis_for(asked.basis, episodes, None, discount=discount, seed=asked.seed)
+        found = LSTD(chosen, discount=discount, random_state=asked.seed).fit(episodes).diagnose()
+    if asked.json:
         said = {
             "recommendation": found.recommendation,
             "why": found.why,
@@ -129,7 +124,7 @@ _RULES = ("final_states", "gaps", "time_limit", "dt")
 
 
 def _read(
-    source: Path, columns: dict[str, Any], discount: float
+    source: Path, columns: opt.LogOptions, discount: float
 ) -> tuple[LogGuess, Trajectories, list[str], list[str]]:
     """Return the guess, the episodes, the options of `evaluate` that read them, and notes."""
     from ..readers import from_table
@@ -138,11 +133,11 @@ def _read(
     from ..readers.tables import files_of
     from ._logs import table_of
 
-    table = {role: names for role, names in table_of({**columns, "time_limit": None}).items() if names}
-    rules = {name: columns[name] for name in _RULES if columns[name] is not None}
+    table = {role: names for role, names in table_of(replace(columns, time_limit=None)).items() if names}
+    rules = {name: getattr(columns, name) for name in _RULES if getattr(columns, name) is not None}
     known = {role: names for role, names in table.items() if role not in _RULES}
-    known |= {role: columns[role] for role in ("episode", "terminated") if columns[role] == "none"}
-    known |= {} if columns["unit"] is None else {"unit": columns["unit"]}
+    known |= {role: "none" for role in ("episode", "terminated") if getattr(columns, role) == "none"}
+    known |= {} if columns.unit is None else {"unit": columns.unit}
     with refusing(ExitCode.USAGE):
         check_real(discount, "discount", low=0.0, high=1.0)
     notes: list[str] = []

@@ -6,7 +6,9 @@ who ask for --help do not wait for SciPy and scikit-learn.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -23,14 +25,15 @@ from .console import (
     check_report,
     noting,
     out,
-    parse_limit,
-    parse_size,
     refusing,
     refusing_at_the_end,
     show_notes,
     together,
     working,
 )
+
+if TYPE_CHECKING:
+    from ._logs import LogColumns
 
 EPILOG = {
     "evaluate": f"""
@@ -75,27 +78,8 @@ Policies = Annotated[
 ]
 
 
-@opt.of_a_log
-def evaluate(
-    data: opt.Log,
-    columns: Any,
-    discount: opt.Discount = None,
-    discount_rate: opt.DiscountRate = None,
-    horizon: opt.Horizon = "auto",
-    policy: opt.Policy = None,
-    method: opt.ValueMethod = None,
-    order: opt.Order = 1,
-    basis: opt.BasisName = "auto",
-    statistic: opt.Statistic = None,
-    subsample_size: opt.SubsampleSize = None,
-    n_resamples: opt.NResamples = None,
-    seed: opt.Seed = 0,
-    at: opt.At = None,
-    confidence: opt.Confidence = 0.95,
-    strict: opt.Strict = False,
-    json: opt.Json = False,
-    report: opt.Report = None,
-) -> None:
+@opt.spread
+def evaluate(data: opt.LogFile, columns: opt.LogOptions, asked: opt.AskedOfOne) -> None:
     """Say what a policy is worth where episodes start, with an interval and tests of its assumptions.
 
     The policy is the one that made the episodes, or another one (--policy).
@@ -103,82 +87,55 @@ def evaluate(
     has no reward. With --at or --method, values of states are shown as well.
     """
     from . import _evaluation as work
-    from ._logs import LogColumns, check_names, read_log, table_of
-    from ._value_function import Settings
+    from ._logs import LogColumns, read_log
 
-    log_columns = LogColumns(table=table_of(columns), unit=columns["unit"], policies={"policy": policy})
-    with refusing(ExitCode.USAGE):
-        settings, *_ = together(
-            lambda: Settings(
-                method=method, order=order, discount=discount, discount_rate=discount_rate, basis=basis,
-                statistic=statistic, n_resamples=n_resamples, seed=seed,
-                subsample_size=None if subsample_size is None else parse_size(subsample_size),
-            ),
-            lambda: check_names(data, log_columns),
-            *_checks(columns, confidence, report, [data, policy]),
-        )  # fmt: skip
+    log_columns = LogColumns.of_options(columns, {"policy": asked.policy})
+    _check(data, log_columns, asked, asked.policy)
     with working("Reading the episodes"):
         log = read_log(data, log_columns)
-        points = work.points_asked_about(log, at, policy, settings)
+        points = work.points_asked_about(log, asked)
     with working("Estimating"):
-        found = work.evaluate(data, log, settings, confidence, parse_limit(horizon))
-        function = None if points is None else work.value_function(log, points, settings, confidence)
+        found = work.evaluate(data, log, asked)
+        function = None if points is None else work.value_function(log, points, asked)
     with refusing_at_the_end() as write:
+        report = asked.report
         if report is not None:
             page = work.page_of(data, found, function)
             report = report if write(report, page) else None
-        if json:
+        if asked.json:
             print(as_json(work.answer(data.name, log, found, function)))
         else:
             work.show(data.name, found, function, report)
-    if strict and (not found.reliable or (function is not None and function.withheld)):
+    if asked.strict and (not found.reliable or (function is not None and function.withheld)):
         raise typer.Exit(int(ExitCode.WITHHELD))
 
 
-@opt.of_a_log
-def compare(
-    data: opt.Log,
-    columns: Any,
-    policy: Policies,
-    discount: opt.Discount = None,
-    horizon: opt.Horizon = "auto",
-    basis: opt.BasisName = "auto",
-    seed: opt.Seed = 0,
-    confidence: opt.Confidence = 0.95,
-    strict: opt.Strict = False,
-    json: opt.Json = False,
-    report: opt.Report = None,
-) -> None:
+@opt.spread
+def compare(data: opt.LogFile, columns: opt.LogOptions, policy: Policies, asked: opt.Asked) -> None:
     """Say which of several policies may be best, with their values and paired differences.
 
     Intervals of all differences hold together. DATA is as for evaluate.
     """
     from ..ope import compare as compare_policies
     from . import _evaluation as work
-    from ._logs import LogColumns, check_names, read_log, table_of
-    from ._value_function import Settings
+    from ._logs import LogColumns, read_log
 
     policies = {name.strip(): text.strip() for name, _, text in (one.partition("=") for one in policy)}
-    log_columns = LogColumns(table=table_of(columns), unit=columns["unit"], policies=policies)
-    with refusing(ExitCode.USAGE):
-        settings, *_ = together(
-            lambda: Settings(discount=discount, basis=basis, seed=seed),
-            lambda: _check_named(policy),
-            lambda: check_names(data, log_columns),
-            *_checks(columns, confidence, report, [data]),
-        )
+    log_columns = LogColumns.of_options(columns, policies)
+    _check(data, log_columns, asked, checks=(lambda: _check_named(policy),))
     with working("Reading the episodes"):
         log = read_log(data, log_columns)
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
-        given = work.arguments(log, settings, confidence, parse_limit(horizon))
+        given = work.arguments(log, asked)
     with working("Estimating"), noting(notes), refusing(ExitCode.DATA, data):
         found = compare_policies(log.data, log.policies, **given)
     with refusing_at_the_end() as write:
+        report = asked.report
         if report is not None:
             page = work.page_of(data, next(iter(found.evaluations.values())), comparison=found)
             report = report if write(report, page) else None
-        if json:
+        if asked.json:
             about = {"command": "compare", "source": data.name, "state": list(log.names)}
             print(as_json({**about, "data": work.data_of(log), "notes": notes, **found.to_dict()}))
         else:
@@ -186,22 +143,34 @@ def compare(
             out.print(escape(as_options(str(found))))
             if report is not None:
                 out.print(f"Report: {escape(str(report))}")
-    if strict and not found.reliable:
+    if asked.strict and not found.reliable:
         raise typer.Exit(int(ExitCode.WITHHELD))
 
 
-def _checks(columns: dict[str, Any], confidence: float, report: Any, inputs: list[Any]) -> list[Any]:
-    """Return the checks that both commands make."""
+def _check(
+    data: Path,
+    columns: LogColumns,
+    asked: opt.Asked,
+    *inputs: str | None,
+    checks: tuple[Callable[[], Any], ...] = (),
+) -> None:
+    """Refuse what cannot be before anything is read, all problems at once."""
     from ..readers._rows import FINAL_STATES
     from ..readers.flat import GAPS
+    from ._logs import check_names
+    from ._value_function import check_asked
 
-    return [
-        lambda: check_choice(columns["final_states"], "final_states", FINAL_STATES),
-        lambda: check_choice(columns["gaps"], "gaps", GAPS),
-        lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
-        lambda: check_report(report),
-        lambda: check_outputs({"--out": report}, inputs),
-    ]
+    with refusing(ExitCode.USAGE):
+        together(
+            *checks,
+            lambda: check_asked(asked),
+            lambda: check_names(data, columns),
+            lambda: check_choice(columns.table["final_states"], "final_states", FINAL_STATES),
+            lambda: check_choice(columns.table["gaps"], "gaps", GAPS),
+            lambda: check_real(asked.confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
+            lambda: check_report(asked.report),
+            lambda: check_outputs({"--out": asked.report}, [data, *inputs]),
+        )
 
 
 def _check_named(given: list[str]) -> None:

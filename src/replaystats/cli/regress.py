@@ -59,29 +59,8 @@ METHODS = ("auto", "subsets", "features", "local")
 OUTSIDE = "unlike the rows of TRAIN: the interval depends on the model"
 
 
-def regress(
-    train: opt.Train,
-    target: opt.Target,
-    features: opt.Features = None,
-    exclude: opt.Exclude = None,
-    ids: opt.Ids = None,
-    group: opt.Group = None,
-    missing: opt.Missing = "impute",
-    predict: opt.NewRows = None,
-    method: opt.FitMethod = "auto",
-    kernel: opt.KernelName = "auto",
-    alpha: opt.Alpha = "auto",
-    gamma: opt.Gamma = None,
-    subsample_size: opt.SubsampleSize = None,
-    n_resamples: opt.NResamples = None,
-    seed: opt.Seed = 0,
-    jobs: opt.Jobs = 1,
-    confidence: opt.Confidence = 0.95,
-    scale: opt.Scale = None,
-    json: opt.Json = False,
-    predictions: opt.PredictionFile = None,
-    report: opt.Report = None,
-) -> None:
+@opt.spread
+def regress(train: opt.Train, table: opt.TableOptions, fit: opt.FitOptions, shown: opt.Written) -> None:
     """Predict a column from the others by replayed kernel ridge regression.
 
     Rows are predicted by fits that did not see them, which gives an honest score and the width of an interval
@@ -91,21 +70,19 @@ def regress(
     """
     from ._table import MISSING
 
+    report, predictions = shown.report, shown.predictions
     with refusing(ExitCode.USAGE):
         model, *_ = together(
-            lambda: _model_of(method, kernel, alpha, gamma, subsample_size, n_resamples, seed, jobs),
-            lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
-            lambda: check_choice(missing, "--missing", MISSING),
-            lambda: scale is None or check_choice(scale, "--scale", ("local",)),
+            lambda: _model_of(fit),
+            lambda: check_real(shown.confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
+            lambda: check_choice(table.missing, "--missing", MISSING),
+            lambda: fit.scale is None or check_choice(fit.scale, "--scale", ("local",)),
             lambda: check_report(report),
             lambda: check_target(predictions, "--predictions", ".csv"),
-            lambda: _check_predicted(predictions, predict),
-            lambda: check_outputs({"--out": report, "--predictions": predictions}, [train, predict]),
+            lambda: _check_predicted(predictions, table.predict),
+            lambda: check_outputs({"--out": report, "--predictions": predictions}, [train, table.predict]),
         )
-    columns = split_names(features), split_names(exclude), split_names(ids)
-    regression = _regress(
-        train, target, columns, predict, model, confidence, missing=missing, group=group, scale=scale
-    )
+    regression = _regress(train, table, model, shown.confidence, fit.scale)
     with refusing_at_the_end() as write:
         if predictions is not None:
             text = regression.predictions.to_csv(index=False, lineterminator="\n")
@@ -116,43 +93,34 @@ def regress(
             with working("Drawing the report"), noting([]):  # what it warns of is among the notes already
                 page = regression_page(regression)
             report = report if write(report, page) else None
-        if json:
+        if shown.json:
             print(as_json(regression.as_dict()))
         else:
             _show(regression, {"Predictions": predictions, "Report": report})
 
 
-def _model_of(
-    method: str,
-    kernel: str,
-    alpha: str,
-    gamma: str | None,
-    subsample_size: str | None,
-    n_resamples: int | None,
-    seed: int,
-    jobs: int,
-) -> ReplayKernelRidge:
+def _model_of(fit: opt.FitOptions) -> ReplayKernelRidge:
     """Return the model that the options describe; wrong ones are refused here, before any data are read."""
     from ..estimators import ReplayKernelRidge
     from ..kernel.kernels import MATERN
     from ..plans import Resampling
 
     kernels = ("rbf", "auto", *MATERN, "laplacian", "polynomial", "linear")
-    if gamma is None and kernel != "linear":
-        gamma = "auto"
-    method, kernel, penalty, width, size, n_resamples, n_jobs, seed = together(
-        lambda: check_choice(method, "method", METHODS),
-        lambda: check_choice(kernel, "--kernel", kernels),
-        lambda: _positive(alpha, "alpha"),
+    gamma = "auto" if fit.gamma is None and fit.kernel != "linear" else fit.gamma
+    penalty, width, size, *_ = together(
+        lambda: _positive(fit.alpha, "alpha"),
         lambda: None if gamma is None else _positive(gamma, "gamma"),
-        lambda: "auto" if subsample_size in (None, "auto") else parse_size(subsample_size or ""),
-        lambda: "auto" if n_resamples is None else check_int(n_resamples, "n_resamples", low=2),
-        lambda: check_int(jobs, "--jobs"),
-        lambda: check_int(seed, "seed", low=0),
+        lambda: "auto" if fit.subsample_size in (None, "auto") else parse_size(fit.subsample_size or ""),
+        lambda: check_choice(fit.method, "method", METHODS),
+        lambda: check_choice(fit.kernel, "--kernel", kernels),
+        lambda: fit.n_resamples is None or check_int(fit.n_resamples, "n_resamples", low=2),
+        lambda: check_int(fit.jobs, "--jobs"),
+        lambda: check_int(fit.seed, "seed", low=0),
     )
+    n_resamples = "auto" if fit.n_resamples is None else fit.n_resamples
     return ReplayKernelRidge(
-        alpha=penalty, kernel=kernel, gamma=width, method=method, random_state=seed,
-        resampling=Resampling(size=size, n_resamples=n_resamples, n_jobs=n_jobs),
+        alpha=penalty, kernel=fit.kernel, gamma=width, method=fit.method, random_state=fit.seed,
+        resampling=Resampling(size=size, n_resamples=n_resamples, n_jobs=fit.jobs),
     )  # fmt: skip
 
 
@@ -172,44 +140,36 @@ def _positive(text: str, name: str) -> float | str:
 
 
 def _regress(
-    train: Path,
-    target: str,
-    columns: tuple[list[str], list[str], list[str]],
-    test: Path | None,
-    model: ReplayKernelRidge,
-    confidence: float,
-    *,
-    missing: str,
-    group: str | None,
-    scale: str | None,
+    train: Path, table: opt.TableOptions, model: ReplayKernelRidge, confidence: float, scale: str | None
 ) -> Regression:
     """Read, fit, score and predict."""
     from ..report.regression import Regression
     from ._table import Encoding, check_has, read_frame, target_of
 
     notes: list[str] = []
+    test, target, group, ids = table.predict, table.target, table.group, split_names(table.ids)
     with working("Reading the table"), noting(notes):
         with refusing(ExitCode.DATA, train, "TRAIN"):
             frame = read_frame(train)
         with refusing(ExitCode.DATA, test, "--predict"):
             asked = None if test is None else read_frame(test)
         with refusing(ExitCode.USAGE, train):
-            used = _used_columns(frame, target, group, *columns)
+            used = _used_columns(frame, table)
         with refusing(ExitCode.DATA, train):
-            design = Encoding.of(frame, used, missing=missing, named=bool(columns[0]))
+            design = Encoding.of(frame, used, missing=table.missing, named=bool(table.features))
             notes += design.notes
             X, y, usable = _training(frame, target, design, notes)
             groups = None if group is None else frame[group].astype(str).to_numpy()[usable]
         with refusing(ExitCode.DATA, test):
             if asked is not None:
-                check_has(asked, [*design.columns, *columns[2]], "--predict")
+                check_has(asked, [*design.columns, *ids], "--predict")
             new = None if asked is None else design.matrix(asked)
             truth = None if asked is None or target not in asked.columns else target_of(asked, target)
     with working("Fitting"), noting(notes), refusing(ExitCode.DATA, train):
         model.fit(X, y, groups=groups)
         found = None
         if new is not None and asked is not None:
-            found = _predictions(model, new, asked[columns[2]], confidence, scale)
+            found = _predictions(model, new, asked[ids], confidence, scale)
             notes += _cautions(found)
         return Regression.of(
             model, names=design.names, effects=design.effects, source=train.name, command=own_command(),
@@ -218,19 +178,16 @@ def _regress(
         )  # fmt: skip
 
 
-def _used_columns(
-    frame: Frame, target: str, group: str | None, features: list[str], exclude: list[str], ids: list[str]
-) -> list[str]:
+def _used_columns(frame: Frame, table: opt.TableOptions) -> list[str]:
     """Return the columns to predict from, after a look for all that were named."""
     from ..readers._columns import open_table
 
-    asked = {
-        "--target": [target], "--group": [] if group is None else [group], "--features": features,
-        "--exclude": exclude, "--id": ids,
-    }  # fmt: skip
+    features, exclude, ids = (split_names(names) for names in (table.features, table.exclude, table.ids))
+    target, group = [table.target], [] if table.group is None else [table.group]
+    asked = {"--target": target, "--group": group, "--features": features, "--exclude": exclude, "--id": ids}
     view = open_table(frame)
     together(*(partial(view.resolve, names, option) for option, names in asked.items()))
-    left_out = {target, group, *exclude, *ids}
+    left_out = {*target, *group, *exclude, *ids}
     used = [name for name in features or frame.columns if name not in left_out]
     if not used:
         raise ValueError(must_be("--features", "at least one column beside the target", "none"))
