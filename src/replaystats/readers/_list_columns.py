@@ -8,13 +8,12 @@ import numpy as np
 
 from .._core.entries import as_flags
 from .._core.errors import must_be
-from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_exact
 from ..data._flat import offsets_of
 from ..data.storage import flatten_lists
-from ..data.trajectories import Trajectories
 from ._columns import Column, as_floats, as_numpy
-from ._rows import Rows, as_times, close_episodes, even_or_each, flags_of_episodes
+from ._rows import Order, as_times, even_or_each
 
 LIST_TYPES = ("list", "large_list", "fixed_size_list", "array(")
 # A vector as CSV files hold it, printed by Python or NumPy: [0.1, 2], [0.1 2.] or (0.1, 2).
@@ -95,43 +94,39 @@ def _python_rows(column: Column) -> list[object]:
     return [None if row is None or (isinstance(row, float) and np.isnan(row)) else row for row in rows]
 
 
-def from_list_columns(
-    by_role: dict[str, dict[str, Column]], dt: float | None, final_states: str
-) -> Trajectories:
-    """Return one trajectory per row; see `from_table` for the roles of the columns."""
+def spread_episodes(by_role: dict[str, dict[str, Column]]) -> tuple[dict[str, dict[str, Column]], Order]:
+    """Return columns of lists as columns with one row per state, and their order; see `from_table`.
+
+    Lists of steps, which are one shorter than those of the states, are empty in the row of the final state.
+    """
     for role in ("step", "next_states"):
         for name in by_role[role]:
             hint = "The lists of an episode are in order of time and hold its final state."
             raise ValueError(must_be(role, "None when the columns hold lists", f'"{name}"', hint))
     states, lengths = _side_by_side(by_role["states"], "states")
-    rewards, actions, time, probability = (
-        _aligned(by_role[role], role, lengths)
-        for role in ("rewards", "actions", "time", "behavior_probability")
+    spread: dict[str, dict[str, Column]] = {"states": _columns_of(states)}
+    for role in ("rewards", "actions", "behavior_probability", "time"):
+        spread[role] = _columns_of(_aligned(by_role[role], role, lengths)) if by_role[role] else {}
+    for role in ("terminated", "truncated"):
+        spread[role] = {
+            name: _aligned({name: column}, role, lengths)[:, 0]
+            if holds_lists(column)
+            else np.repeat(as_flags(as_floats(column, f'{role}: "{name}"'), role), lengths)
+            for name, column in by_role[role].items()
+        }
+    time = next(iter(spread.pop("time").values()), None)
+    order = Order(
+        rows=None,
+        lengths=lengths,
+        ids=next((as_numpy(column) for column in by_role["episode"].values()), np.arange(len(lengths))),
+        gap_after=np.zeros(len(states), dtype=np.bool_),
+        dt=None if time is None else _time_steps(time, lengths),
     )
-    n = len(lengths)
-    ids = next((as_numpy(column) for column in by_role["episode"].values()), np.arange(n))
-    final_row_of = lengths if final_states == "recorded" else None
-    return close_episodes(
-        Rows(
-            states=states.astype(np.float64, copy=False),
-            lengths=lengths,
-            rewards=None if rewards is None else rewards[0][:, 0],
-            actions=None
-            if actions is None
-            else np.squeeze(actions[0], 1)
-            if actions[0].shape[1] == 1
-            else actions[0],
-            integer_actions=actions is not None and actions[1],
-            dt=dt if time is None else _time_steps(time[0][:, 0], lengths),
-            terminated=_flags(by_role["terminated"], "terminated", ids, final_row_of),
-            truncated=_flags(by_role["truncated"], "truncated", ids, final_row_of),
-            whole=np.ones(n, dtype=np.bool_),
-            parent=np.arange(n),
-            ids=ids,
-            behavior_probability=None if probability is None else probability[0][:, 0],
-        ),
-        final_states,
-    )
+    return spread, order
+
+
+def _columns_of(matrix: np.ndarray) -> dict[str, Column]:
+    return {str(i): column for i, column in enumerate(matrix.T)}
 
 
 def _flatten(column: Column, name: str) -> tuple[np.ndarray, IntArray]:
@@ -168,26 +163,22 @@ def _side_by_side(columns: dict[str, Column], role: str) -> tuple[np.ndarray, In
     return np.concatenate(parts, axis=1), lengths
 
 
-def _aligned(columns: dict[str, Column], role: str, lengths: IntArray) -> tuple[FloatArray, bool] | None:
-    """Return per-step values as one row per state (R, a), and whether they were integers.
-
-    Lists that are one shorter than those of the states are padded with NaN for the final state.
-    """
-    if not columns:
-        return None
+def _aligned(columns: dict[str, Column], role: str, lengths: IntArray) -> np.ndarray:
+    """Return per-step values as one row per state (R, a); only actions may stay integers."""
     values, own = _side_by_side(columns, role)
-    integer = values.dtype.kind in "iu"
+    values = values if role == "actions" else values.astype(np.float64, copy=False)
     if np.array_equal(own, lengths):
-        return values.astype(np.float64, copy=False), integer
+        return values
     if not np.array_equal(own, lengths - 1):
         row = int(np.flatnonzero(own != lengths - 1)[0])
         rule = f"one shorter than the states of its episode ({lengths[row]})"
         raise ValueError(must_be(role, rule, f"{own[row]} in row {row}"))
     is_step = np.ones(int(lengths.sum()), dtype=np.bool_)
     is_step[offsets_of(lengths)[1:] - 1] = False
-    padded = np.full((len(is_step), values.shape[1]), np.nan)
+    empty = np.nan if values.dtype.kind == "f" else 0  # what stands in a final state's row is not read
+    padded = np.full((len(is_step), values.shape[1]), empty, dtype=values.dtype)
     padded[is_step] = values
-    return padded, integer
+    return padded
 
 
 def _time_steps(time: FloatArray, lengths: IntArray) -> float | FloatArray | None:
@@ -196,19 +187,3 @@ def _time_steps(time: FloatArray, lengths: IntArray) -> float | FloatArray | Non
     inside[offsets_of(lengths)[1:] - 1] = False
     steps = np.diff(clock, append=clock[-1])
     return even_or_each(steps, inside, float(np.abs(clock).max()))
-
-
-def _flags(
-    columns: dict[str, Column], role: str, ids: np.ndarray, final_row_of: IntArray | None
-) -> BoolArray:
-    """Return one flag per episode, from one per row or from a list per row.
-
-    Lists as long as `final_row_of`, the lengths of those of the states, have an entry for the final state.
-    """
-    for name, column in columns.items():
-        if not holds_lists(column):
-            return as_flags(as_floats(column, f'{role}: "{name}"'), role)
-        values, lengths = _flatten(column, role)
-        has_final_row = final_row_of is not None and np.array_equal(lengths, final_row_of)
-        return flags_of_episodes(values.astype(np.float64), lengths, ids, role, has_final_row=has_final_row)
-    return np.zeros(len(ids), dtype=np.bool_)

@@ -27,7 +27,7 @@ from ._columns import (
     join_labels,
     open_table,
 )
-from ._list_columns import from_list_columns, holds_lists, spread_vectors
+from ._list_columns import holds_lists, spread_episodes, spread_vectors
 from ._rows import FINAL_STATES, Order, Rows, as_labels, close_episodes, flags_of_episodes, order_rows
 from .flat import GAPS, from_transitions, resolve_time_limit, with_fields
 
@@ -173,11 +173,12 @@ def from_table(
     if all_ended:
         columns.by_role["terminated"] = {ALL: np.ones(columns.n_rows, dtype=np.bool_)}
     if holds_lists(columns.first("states")):
-        data = from_list_columns(columns.by_role, dt, final_states)
+        spread, order = spread_episodes(columns.by_role)
+        data = _from_state_rows(_Columns(spread), order, dt, final_states, gaps)
     elif next_states is not None:
         data = _from_step_rows(columns, dt, gaps)
     else:
-        data = _from_state_rows(columns, dt, final_states, gaps)
+        data = _from_state_rows(columns, columns.order(), dt, final_states, gaps)
     return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
@@ -274,9 +275,11 @@ class _Columns:
         return all(is_integer(column) for column in self.by_role["actions"].values())
 
 
-def _from_state_rows(columns: _Columns, dt: float | None, final_states: str, gaps: str) -> Trajectories:
+def _from_state_rows(
+    columns: _Columns, order: Order, dt: float | None, final_states: str, gaps: str
+) -> Trajectories:
     """One row per state: rows become runs of consecutive states, one per episode unless steps are missing."""
-    order, integer_actions = columns.order(), columns.integer_actions
+    integer_actions = columns.integer_actions
     if gaps == "raise" and order.gap_after.any():
         at = int(np.flatnonzero(order.gap_after)[0])
         row = at if order.rows is None else order.rows[at]
