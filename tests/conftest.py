@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -29,6 +30,13 @@ def pytest_addoption(parser):
     group = parser.getgroup("seeds of Monte-Carlo tests")
     group.addoption("--seed-sweep", type=int, default=0, metavar="N", help="run them on N other seeds")
     group.addoption("--first-seed", type=int, default=1, metavar="S", help="the first of the other seeds")
+
+
+def pytest_collection_finish():
+    """Modules and tests live to the end: garbage is not looked for among them again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

@@ -214,7 +214,7 @@ def rough(n, seed=0):
     return X, np.sign(np.sin(9 * X[:, 0]) * np.sin(9 * X[:, 1])) + X[:, 2]
 
 
-@pytest.mark.parametrize("n", [1000, 3000])
+@pytest.mark.parametrize("n", [1000, pytest.param(3000, marks=pytest.mark.slow)])
 def test_auto_keeps_the_exact_kernel_for_a_rough_function(n):
     X, y = rough(n)
     model = rs.ReplayKernelRidge(random_state=0).fit(X, y)

@@ -70,8 +70,8 @@ def rejected(make, seed):
 
 @pytest.mark.parametrize("name", slow_except(["chain"], TRUE))
 def test_level_where_states_suffice(name):
-    """At most 7 of 40 logs: a test of level .05 exceeds that with probability .001 (binomial)."""
-    assert sum(rejected(TRUE[name], i) for i in range(40)) <= 7
+    """At most 4 of 20 logs: a test of level .05 exceeds that with probability .003 (binomial)."""
+    assert sum(rejected(TRUE[name], i) for i in range(20)) <= 4
 
 
 @pytest.mark.statistical

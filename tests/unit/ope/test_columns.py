@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 
 import replaystats as rs
@@ -33,9 +35,16 @@ def half(states):
     return np.full((len(states), 2), 0.5)
 
 
+@cache
+def screening(seed):
+    """A log, its problem, and which columns stay; several tests look at it."""
+    problem = make_problem(log(seed), half, discount=0.9)
+    return problem, relevant_columns(problem).keep
+
+
 def test_relevant_columns_stay_and_noise_goes():
     """8 columns of noise at level .05: more than 3 kept have probability .006."""
-    kept = np.array([relevant_columns(make_problem(log(i), half, discount=0.9)).keep for i in range(4)])
+    kept = np.array([screening(i)[1] for i in range(4)])
     assert kept[:, :2].all()
     assert kept[:, 2:].sum() <= 3
 
@@ -72,8 +81,7 @@ def test_discrete_states_keep_all():
 
 
 def test_models_see_only_the_columns_that_stay():
-    problem = make_problem(log(2), half, discount=0.9)
-    keep = relevant_columns(problem).keep
+    problem, keep = screening(2)
     assert not keep.all()
     narrow = screened(problem)
     assert np.array_equal(narrow.states, problem.states[:, keep])

@@ -28,7 +28,7 @@ def line_truth(horizon, discount):
     return reference.dynamic_programming(moves, rewards, np.tile(TARGET, (5, 1)), discount, horizon)[0]
 
 
-@pytest.mark.parametrize("discount", [0.95, 1.0])
+@pytest.mark.parametrize("discount", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_covers_on_a_line_with_a_clock(discount):
     """95 % intervals of 60 logs: fewer than 50 would have probability 1e-3 at coverage .93."""
     truth, hits = line_truth(10, discount), 0

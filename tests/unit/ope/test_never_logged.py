@@ -24,8 +24,7 @@ def mixed(*chances):
     return lambda states: np.tile(chances, (len(states), 1))
 
 
-@pytest.mark.parametrize("unknown", [0.1, 0.3, 1.0])
-@pytest.mark.parametrize("n_steps", [1, 4])
+@pytest.mark.parametrize(("unknown", "n_steps"), [(0.1, 1), (0.3, 4), (1.0, 1), (1.0, 4)])
 def test_the_interval_holds_whatever_the_action_is_worth(unknown, n_steps):
     """By hand: the untried arm may earn 0 or 1 at every step, the others earn a half."""
     policy = mixed(0.5 * (1 - unknown), 0.5 * (1 - unknown), unknown)
@@ -38,8 +37,17 @@ def test_the_interval_holds_whatever_the_action_is_worth(unknown, n_steps):
     assert found.interval.low <= found.value <= found.interval.high
 
 
-@pytest.mark.parametrize("lowest", [-2.0, 0.0, 1.0, 10.0])
-@pytest.mark.parametrize(("discount", "unknown"), [(0.5, 0.5), (0.9, 0.2), (0.5, 1.0)])
+@pytest.mark.parametrize(
+    ("lowest", "discount", "unknown"),
+    [
+        (-2.0, 0.5, 0.5),
+        (0.0, 0.9, 0.2),
+        (1.0, 0.5, 1.0),
+        (10.0, 0.5, 0.5),
+        (10.0, 0.9, 0.2),
+        (-2.0, 0.5, 1.0),
+    ],
+)
 def test_zero_is_no_special_reward(lowest, discount, unknown):
     """By hand: the untried arm earns least or most at every step for ever, the other the mean of both."""
     rng = np.random.default_rng(1)
