@@ -258,6 +258,15 @@ def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMom
             yield block, moments.wrap(moments.rows[block, ...])
 
 
+def unit_matrices(moments: AnyMoments) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Yield some units after the other: their numbers, g (units, q, q) and f (units, q, n_outputs)."""
+    index = np.arange(moments.n_observations)
+    for where, part in unit_blocks(moments):
+        dense = part.multiply_out() if isinstance(part, FactoredMoments) else part
+        g, f = (to_numpy(values) for values in dense.unstack(dense.rows))
+        yield index[where], g, f.reshape(*f.shape[:2], -1)
+
+
 def _dense_shifts(moments: Moments, linear: Linearisation, matrix: FloatArray | None) -> Any:
     """Return (I - R g_i)^-1 R (f_i - g_i theta) from written-out g, shape (n, q[, n_outputs]), where g is.
 

@@ -21,7 +21,6 @@ estimates move along with a constant that is added to all responses, and do not 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +38,7 @@ from .._core.thresholds import (
     WEAK_SEPARATION,
     WORTHWHILE,
 )
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import FloatArray
 from ..engine import replicate
 from ..moments import FactoredMoments, StreamedMoments
 from ..moments.streamed import AnyMoments
@@ -47,7 +46,7 @@ from ..plans import make_plan
 from ..plans.tiles import TILE_SUBSETS
 from ..solvers.direct import ScaledRidge
 from .components import variance_at
-from .influence import jackknife_bias, jackknife_covariance, unit_blocks
+from .influence import jackknife_bias, jackknife_covariance, unit_matrices
 from .second_order import second_order
 from .stability import PILOT_SEED, Stability
 
@@ -230,15 +229,6 @@ def constant_direction(moments: AnyMoments) -> FloatArray | None:
     whole = (least > 0) & (np.abs(counts - np.round(counts)).max(axis=0) < _ROUNDING)
     directions = np.vstack([np.eye(q), np.ones(q)])
     return np.asarray(directions[int(np.argmax(whole))]) if whole.any() else None
-
-
-def unit_matrices(moments: AnyMoments) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Yield some units after the other: their numbers, g (units, q, q) and f (units, q, n_outputs)."""
-    index = np.arange(moments.n_observations)
-    for where, part in unit_blocks(moments):
-        dense = part.multiply_out() if isinstance(part, FactoredMoments) else part
-        g, f = (to_numpy(values) for values in dense.unstack(dense.rows))
-        yield index[where], g, f.reshape(*f.shape[:2], -1)
 
 
 def _ridge(stability: Stability, W: FloatArray) -> Candidate | None:

@@ -25,14 +25,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from .._core.arrays import to_numpy
 from .._core.linalg import scaled_singular_values
 from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS, SECOND_ORDER_WORK
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
-from ..moments import FactoredMoments
 from ..moments.streamed import AnyMoments
-from .influence import unit_blocks
+from .influence import unit_matrices
 
 # Rounding: smallest relative singular value without a group (rows and columns scaled) at which anything is
 # predicted.
@@ -207,13 +205,9 @@ class _Units:
 
     def _blocks(self) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
         """Yield the groups of some units, their g (units, q, q) and f (units, q, n_outputs)."""
-        index = np.arange(self.moments.n_observations)
-        for where, part in unit_blocks(self.moments):
-            rows = index[where]
-            chosen = np.flatnonzero(rows % self.step == 0)
-            dense = part.multiply_out() if isinstance(part, FactoredMoments) else part
-            g, f = (to_numpy(values)[chosen] for values in dense.unstack(dense.rows))
-            yield rows[chosen] // self.step % self.n_groups, g, f.reshape(*f.shape[:2], -1)
+        for units, g, f in unit_matrices(self.moments):
+            chosen = units % self.step == 0
+            yield units[chosen] // self.step % self.n_groups, g[chosen], f[chosen]
 
     def terms(self, X: FloatArray, left_out: int | None) -> FloatArray:
         """Return Var(H), Cov(H, M), Var(M) and the pair variance of every functional, shape (4, m)."""

@@ -233,8 +233,9 @@ def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, random_state: 
 
 
 def _seen(condition: float, separation: float, crossing: float) -> str:
+    away = max(0.0, separation)
     return (
-        f"the moment matrix has the condition number {condition:.1e}, is {separation:.1f} standard errors "
+        f"the moment matrix has the condition number {condition:.1e}, is {away:.1f} standard errors "
         f"from a singular one, and {crossing:.0%} of half-samples cross singularity"
     )
 
