@@ -112,6 +112,7 @@ STUDIES: dict[str, Study] = {
     "dependent": Study(theory.run_dependent_cell, lambda cell, m: 2e-6 * cell["n"] * m),
     "federated": Study(theory.run_federated_cell, lambda cell, m: 2e-5 * cell["B"] * m),
     "importance": Study(theory.run_proposal_cell, lambda cell, m: 0.05 * cell["k"] ** 2),
+    "weighted": Study(theory.run_weighted_cell, lambda cell, m: 1e-6 * cell["n"] * m),
     "qlearning": Study(
         qlearning.run_qlearning_cell, lambda cell, m: 1e-2 * m * cell["episodes"] * cell["B"] ** 0.5
     ),

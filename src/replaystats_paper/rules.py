@@ -188,6 +188,21 @@ def larger_reduction(evidence: Evidence) -> Verdict:
     return Verdict(HOLDS if all(clear) else IN_PART if any(clear) else UNDECIDED, reason)
 
 
+def larger_variance(evidence: Evidence) -> Verdict:
+    """Judge "order 2 is more stochastic" by plain variances."""
+    logs = [
+        np.log([median_of(result, "variance", "plain") for result in evidence.results(name)])
+        for name in evidence.cells
+    ]
+    found = [_mean_error(logs[0] - other) for other in logs[1:]]
+    listed = (
+        f"{math.exp(mean):.2f} (log ± {error:.2f}) times that of {name.partition('-')[2]}"
+        for (mean, error), name in zip(found, list(evidence.cells)[1:], strict=True)
+    )
+    good = sum(mean - CLEAR * error > 0 for mean, error in found)
+    return Verdict((FAILS, IN_PART, HOLDS)[good], f"The plain variance of order 2 is {', '.join(listed)}.")
+
+
 def more_accurate(evidence: Evidence) -> Verdict:
     """Judge "without replay, PDE is more accurate, with narrower bands" on the cells of Figure 1."""
     pde, lstd = (evidence.results(name)[0] for name in ("value-phibe2", "value-lstd"))

@@ -33,8 +33,9 @@ from replaystats import (
     replicate,
 )
 from replaystats.basis import Fourier, RandomFourier
-from replaystats.inference import midzuno_sizes, sandwich_covariance, theorem
+from replaystats.inference import midzuno_sizes, reweighted_average, sandwich_covariance, theorem
 from replaystats.moments import lstd_moments, phibe_moments, ridge_moments
+from replaystats.plans import midzuno_plan
 from replaystats.simulate import FiniteChain, OrnsteinUhlenbeck, two_bumps
 from replaystats.solvers import LU, Ridge
 from replaystats.toolkit import FloatArray
@@ -231,6 +232,24 @@ def run_proposal_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[
         for name, value in zetas(g, f, subsets).items():
             totals[name] += value / repetitions
     return {"zeta": totals, "n": N, "subsets": len(subsets)}
+
+
+def run_weighted_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Return weighted replayed estimates of a ratio (Lahiri-Midzuno), and their variance over the plug-in's.
+
+    k = n^1/2 and B = n, as for Theorem 1.
+    """
+    n = cell["n"]
+    estimates, plain = np.empty((2, repetitions))
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, cell.key, repetition)
+        moments = Moments(rng.gamma(4.0, 0.25, n), rng.normal(1.0, 1.0, n))
+        weights, origin = midzuno_sizes(moments)
+        plan = midzuno_plan(weights, subsample_size=math.ceil(n**0.5), n_resamples=n, random_state=rng)
+        weighted = reweighted_average(replicate(moments, plan), "horvitz_thompson", origin=origin)
+        estimates[repetition], plain[repetition] = weighted.theta[0], plug_in(moments).theta[0]
+    ratio = float(estimates.var() / plain.var())
+    return {"estimates": {"weighted": estimates.tolist()}, "variance_ratio": ratio}
 
 
 def zetas(g: FloatArray, f: FloatArray, subsets: np.ndarray) -> dict[str, float]:

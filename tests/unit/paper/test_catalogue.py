@@ -53,7 +53,7 @@ def test_experiments_of_one_grid_share_their_cells():
 
 
 @pytest.mark.parametrize(
-    ("names", "count"), [([], 27), (["all", "qlearning"], 28), (["scaling", "rmse-lstd"], 2)]
+    ("names", "count"), [([], 28), (["all", "qlearning"], 29), (["scaling", "rmse-lstd"], 2)]
 )
 def test_names_choose_experiments(names, count):
     assert len(find_experiments(names)) == count
