@@ -101,7 +101,7 @@ def _noted(evidence: Evidence, results: Sequence[dict[str, Any]], quantity: str)
     if quantity == "variance":
         positive = [np.concatenate([differences(r, "variance", m) for r in results]) > 0 for m in REPLAYED]
         notes.append(f"Single test points: above 0 at {percent(float(np.mean(positive)))}.")
-    if "rmse_true" in results[0]:
+    if quantity == "rmse" and "rmse_true" in results[0]:
         worse = sum(_gaps(r, "rmse_true", m)[0] <= 0 for r in results for m in REPLAYED)
         notes.append(
             "The paper's errors contain the noise of 100 test targets that all cells share, so that their "
