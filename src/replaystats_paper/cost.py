@@ -28,7 +28,6 @@ from replaystats.toolkit import ArrayLike, FloatArray, significant
 from .cells import Cell, Settings, cell_stream
 from .kernel import penalty, whole
 from .measures import (
-    AUTHORS_HOURS,
     FAILS,
     HOLDS,
     IN_PART,
@@ -37,7 +36,6 @@ from .measures import (
     Evidence,
     Verdict,
     of_all,
-    published_hours,
     rmse,
 )
 
@@ -217,8 +215,6 @@ SMALLEST_LARGE = 1000
 _SIZES_OF_REPLAY = ("claimed", "exact", "example1", "example2")
 # Example 1 with s = 1, p = 2, delta = 1/5: 2s / (2s + p) (1 - delta), the exponent of the squared error.
 RATE_1 = 0.4
-# Of the authors' laptop.
-LAPTOP_CORES = 12
 ByMethod = dict[str, dict[int, dict[str, float]]]
 
 
@@ -377,17 +373,3 @@ def practical(evidence: Evidence) -> Verdict:
     label = HOLDS if all(large) else IN_PART if any(large) else FAILS
     reason = f"Below the full fit in time, variance and error: {'; '.join(listed)}."
     return _decided(label, largest, reason, f"Divide and conquer there: RMSE × {significant(error, 2)}.")
-
-
-def three_hours(evidence: Evidence) -> Verdict:
-    """Judge "all experiments within three hours", with every core of the laptop at work."""
-    ours = sum(line["seconds"] for line in evidence.journal.lines.values()) / 3600
-    shown = ", ".join(f"{name} {significant(value, 2)} h" for name, value in published_hours().items())
-    total = sum(AUTHORS_HOURS.values())
-    reason = (
-        f"Timing parts of the authors' code gives about {total:g} h of one core for all grids: three hours "
-        f"need {significant(total / 3, 2)} cores, and an Apple M2 Pro has at most {LAPTOP_CORES}. The "
-        f"published times of the fits alone, without policy evaluation: {shown}."
-    )
-    beside = f"Lean code takes {significant(ours, 2)} h of one core for the cells of this run."
-    return Verdict(HOLDS if total <= 3 * LAPTOP_CORES else FAILS, reason, beside)

@@ -142,31 +142,10 @@ def published_medians(experiment: str) -> list[dict[str, Any]]:
     ]
 
 
-def published_hours() -> dict[str, float]:
-    """Return the hours that the published files state for each kind of experiment, plain and replayed fits.
-
-    Examples
-    --------
-    >>> {name: round(hours, 1) for name, hours in published_hours().items()}
-    {'krr': 0.1, 'boston': 11.0}
-    """
-    hours: dict[str, float] = {}
-    for record in _records().values():
-        if "Time_all" in record:
-            spent = sum(record["Time_all"].values()) / 3600
-            hours[record["experiment"]] = hours.get(record["experiment"], 0.0) + spent
-    return hours
-
-
 @lru_cache(maxsize=1)
 def _records() -> dict[tuple[Any, ...], dict[str, Any]]:
     text = (resources.files(__package__) / "published.json").read_text(encoding="utf-8")
     return {tuple(r[key] for key in ("experiment", "algorithm", "n", "B", "k")): r for r in json.loads(text)}
-
-
-# Hours on one core that the authors' own code needs for the full grids, from timing parts of it
-# (benchmarks/authors_pace.py).
-AUTHORS_HOURS = {"policy": 84.0, "kernel": 0.3, "boston": 38.0}
 
 
 HOLDS = "holds"

@@ -61,7 +61,7 @@ def write_page(
         "settings": settings,
         "quick": quick,
         "agreement": _agreement_rows(findings.agreement),
-        "disagreements": [_disagreement(a) for a in findings.agreement if not a.agrees],
+        "all_agree": all(a.agrees for a in findings.agreement),
         "n_compared": len(findings.agreement),
         "n_test_sets": N_SETS,
         "limit": LIMIT,
@@ -92,15 +92,7 @@ def _experiment(experiment: Experiment, findings: Findings, folder: Path) -> dic
 
 
 def _claim(claim: Claim, verdict: Verdict) -> dict[str, Any]:
-    return {
-        **asdict(verdict),
-        "rule": claim.criterion,
-        "name": claim.name,
-        "paper": claim.paper,
-        "words": claim.words,
-        "under": claim.needs[0],
-        "kind": badge_of(verdict.label),
-    }
+    return {**asdict(claim), **asdict(verdict), "kind": badge_of(verdict.label)}
 
 
 def _each_cell(each_cell: Sequence[CellAgreement]) -> dict[str, Any] | None:
@@ -137,7 +129,7 @@ def _really(cells: Sequence[Cell], journal: Journal) -> dict[str, Any]:
         "zero": zero_predictor(cells, journal),
         "conditions": conditions(cells, journal),
         "in_short": inverses_in_short(cells, journal),
-        "tuned": tuned(cells, journal),
+        "tuned": [{**dict(cell.parameters), **journal.results(cell.key)} for cell in _of(cells, "tuned")],
     }
     return {**parts, "any": any(parts.values())}
 
@@ -160,14 +152,6 @@ def _compared(a: Agreement) -> dict[str, Any]:
     return {
         "text": text, "error": error, "z": a.z, "ok": a.agrees, "n_cells": a.n_cells, "noticed": noticed
     }  # fmt: skip
-
-
-def _disagreement(a: Agreement) -> str:
-    shown = _compared(a)
-    return (
-        f"{GROUPS[a.algorithm]}, {a.measure}, {a.quantity}: {shown['text']} ± {shown['error']} "
-        f"({a.z:+.1f} standard errors over {a.n_cells} cells)."
-    )
 
 
 def _title(findings: Findings) -> str:
@@ -262,11 +246,6 @@ def inverses_in_short(cells: Sequence[Cell], journal: Journal) -> Rows:
         n = compared["paper"]["n"]
         rows += [{"label": GROUPS[algorithm], "n": n, "what": what, **row} for what, row in story.items()]
     return rows
-
-
-def tuned(cells: Sequence[Cell], journal: Journal) -> Rows:
-    """Return the comparison with leave-one-out, one row per data set and n."""
-    return [{**dict(cell.parameters), **journal.results(cell.key)} for cell in _of(cells, "tuned")]
 
 
 def time_table(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Rows:

@@ -71,7 +71,7 @@ def test_the_summary_holds_agreement_and_verdicts(folder):
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     assert set(summary["verdicts"]) == {
         "bands-lstd", "points-lstd", "settings-kernel-b25", "cost", "example-1", "example-2", "operations",
-        "practical", "v-on-a-gpu",
+        "practical", "v-on-a-gpu", "one-setting",
     }  # fmt: skip
     assert summary["n_each_cell"] > 100
     assert {a["algorithm"] for a in summary["agreement"]} == {"lstd", "phibe1", "phibe2", "kernel"}

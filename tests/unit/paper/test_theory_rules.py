@@ -12,7 +12,7 @@ import pytest
 from tests.unit.paper.test_agreement import CATALOGUE, judged, put
 
 from replaystats.simulate import OrnsteinUhlenbeck
-from replaystats_paper import Settings, cost, rules, theory
+from replaystats_paper import Settings, rules, theory
 from replaystats_paper.claims import as_in_full, load_claims
 from replaystats_paper.journal import Journal
 from replaystats_paper.measures import FAILS, HOLDS, IN_PART, NEEDS_FULL, UNDECIDED, Evidence, Verdict
@@ -101,13 +101,6 @@ def test_the_variance_of_a_member_falls_like_one_over_k(journal, zeta_kk, coroll
     found = judged(journal, "rates")
     assert found["corollary-1"].label == corollary
     assert found["positive-zeta-kk"].label == positive
-
-
-def test_three_hours_are_three_times_the_cores_of_the_laptop(journal, monkeypatch):
-    evidence = Evidence({}, {}, journal)
-    assert cost.three_hours(evidence).label == FAILS
-    monkeypatch.setattr(cost, "AUTHORS_HOURS", {"policy": 35.0})
-    assert cost.three_hours(evidence).label == HOLDS
 
 
 def test_lemma_2_compares_one_observation_with_all(journal):
