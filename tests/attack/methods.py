@@ -294,7 +294,7 @@ INNER = {
         "counts_like",
         "draw",
     ),
-    *("tile_subsets", "pieces", "remember", "rows_of", "surveyed_maxima", "components", "each", "joined"),
+    *("tile_subsets", "pieces", "rows_of", "surveyed_maxima", "components", "each", "joined"),
     *("at", "member_weights", "some", "filled"),
     *("plus", "solve", "solve_full", "solve_subsets", "trace", "label", "load", "map", "plot"),
     *("get_params", "set_params", "get_metadata_routing"),

@@ -51,7 +51,7 @@ def two_workers(cluster):
 def test_a_killed_worker_costs_time_not_the_answer(two_workers, source, plan, expected, tmp_path):
     moments = streamed(Killing(source, 3, tmp_path, times=1))
     # With the first pass over the data done, the worker dies in the middle of the sums.
-    moments.remember(maxima=streamed(source).surveyed_maxima(range(8)))
+    moments.maxima = streamed(source).surveyed_maxima(range(8))
     found = rs.replicate(moments, plan)
     assert len(list(tmp_path.iterdir())) == 1  # it did happen
     np.testing.assert_array_equal(found.theta, expected.theta)

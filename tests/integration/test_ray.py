@@ -39,7 +39,7 @@ def test_the_same_bits(source, plan, expected):
 
 def test_a_killed_worker_costs_time_not_the_answer(source, plan, expected, tmp_path):
     moments = streamed(Killing(source, 3, tmp_path, times=1))
-    moments.remember(maxima=streamed(source).surveyed_maxima(range(8)))
+    moments.maxima = streamed(source).surveyed_maxima(range(8))
     found = rs.replicate(moments, plan, executor=RayExecutor())
     assert len(list(tmp_path.iterdir())) == 1  # it did happen
     np.testing.assert_array_equal(found.theta, expected.theta)
@@ -47,6 +47,6 @@ def test_a_killed_worker_costs_time_not_the_answer(source, plan, expected, tmp_p
 
 def test_a_partition_that_keeps_killing_is_named(source, plan, tmp_path):
     moments = streamed(Killing(source, 3, tmp_path, times=99))
-    moments.remember(maxima=streamed(source).surveyed_maxima(range(8)))
+    moments.maxima = streamed(source).surveyed_maxima(range(8))
     with pytest.raises(PartitionError, match="could not be worked on"):
         rs.replicate(moments, plan, executor=RayExecutor(retries=1))

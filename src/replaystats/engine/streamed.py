@@ -147,13 +147,12 @@ def streamed_sums(
         rounded = _exact_sums(moments, plan, tiles, executor, moments.likely_maxima)
     if rounded is None:
         if moments.maxima is None:
-            moments.remember(maxima=_survey(moments, executor))
-        assert moments.maxima is not None
+            moments.maxima = _survey(moments, executor)
         rounded = _exact_sums(moments, plan, tiles, executor, moments.maxima)
     if rounded is None:
         raise PartitionError("Some partition has changed since its largest numbers were looked up.")
     if plan.subsample_size <= plan.n_observations:  # else the grid is not the one `total` would take
-        moments.remember(total=rounded[-1].copy())
+        moments.sums = rounded[-1].copy()
     return rounded[:-1]
 
 

@@ -17,10 +17,10 @@ from ..basis import Basis, Centered, Fourier, OneHot
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values
 from ..moments import FactoredMoments, lstd_moments, phibe_moments
-from ..moments.factored import HeldMoments, sums_follow
+from ..moments.factored import HeldMoments
 from ..moments.sparse import SparseMoments, sparse_value_moments
 from ..moments.steps import DiscountLike, ImportanceLike, check_log, reward_unit, step_ratios
-from ..moments.units import block_labels, one_step_each, sum_into_units
+from ..moments.units import block_labels, one_step_each
 from ..plans import Resampling
 from ..solvers import Solver
 from ..tuning.sizes import choose_basis
@@ -184,9 +184,9 @@ class LSTD(PolicyEvaluation):
         # Centred steps have a second row, the equation of the mean reward.
         return (errors[0::2], places, owner[0::2]) if self._centered else (errors, places, owner)
 
-    def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
+    def _unit_of(self, steps: FactoredMoments, data: Trajectories) -> Any:
         if not self._centered:
-            return super()._in_units(steps, data)
+            return self.unit
         # Centred steps have two rows each, which must not be torn apart: blocks are cut here, and named.
         unit = self.unit
         if isinstance(unit, str) and (unit == "block" or (unit == "auto" and len(data) == 1)):
@@ -194,12 +194,12 @@ class LSTD(PolicyEvaluation):
         elif is_whole(unit):
             unit = block_labels(data.step_offsets, check_int(unit, "unit"))
         if not isinstance(unit, str) and len(unit) == data.n_transitions:
-            unit = np.repeat(unit, 2)
-        self._look_at(steps, data)
-        with sums_follow():  # groups of units may be summed next
-            return sum_into_units(steps, unit, block_length=self._block_length, parent=data.parent)
+            return np.repeat(unit, 2)
+        return unit
 
     def _block_length(self, steps: HeldMoments) -> int:
+        if not self._centered:
+            return super()._block_length(steps)
         influence = influence_values(one_step_each(steps), self._solver)
         return automatic_block_length(influence[0::2] + influence[1::2])
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -156,12 +154,19 @@ class PolicyEvaluation(ReplayedMoments):
         """Return features of some visited states: coefficients of functions that overlap mean little."""
         return to_numpy(self._features(self._visited[:: -(-len(self._visited) // AUTO_POINTS)]))
 
-    def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
+    def _in_units(self, steps: FactoredMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""
-        length = partial(length_from_influence, solver=self._solver)
-        self._look_at(steps, data)
+        self._look_at(steps.response, data)
+        unit = self._unit_of(steps, data)
         with sums_follow():  # groups of units may be summed next
-            return sum_into_units(steps, self.unit, block_length=length, parent=data.parent)
+            return sum_into_units(steps, unit, block_length=self._block_length, parent=data.parent)
+
+    def _unit_of(self, steps: FactoredMoments, data: Trajectories) -> Any:
+        """Return the unit as `sum_into_units` takes it."""
+        return self.unit
+
+    def _block_length(self, steps: HeldMoments) -> int:
+        return length_from_influence(steps, solver=self._solver)
 
     def _table_units(
         self, data: Trajectories, features: Any, rng: np.random.Generator | None
@@ -174,17 +179,16 @@ class PolicyEvaluation(ReplayedMoments):
         if not (self.solver is None and drawn and whole):
             return None
         n, steps = len(data), data.transitions()
-        self._look_at(SimpleNamespace(response=step_rewards(None, steps.rewards, steps.states)), data)
+        self._look_at(step_rewards(None, steps.rewards, steps.states), data)
         return np.arange(n) if n <= GROUPS or not self._may_deal else deal(n, GROUPS, rng)
 
-    def _look_at(self, steps: HeldMoments | SimpleNamespace, data: Trajectories) -> None:
+    def _look_at(self, rewards: FloatArray, data: Trajectories) -> None:
         """Remember what bounds values (rewards, discount, ends) and whether units follow each other."""
         one_series = is_auto(self.unit) and data.n_trajectories == 1
         in_blocks = is_whole(self.unit) or (isinstance(self.unit, str) and self.unit in ("block", "window"))
         self._sequential = one_series or in_blocks
-        rewards = getattr(steps, "response", None)
         forever = self._horizon(data)
-        if rewards is None or rewards.ndim > 1 or not np.isfinite(forever):
+        if not np.isfinite(forever):
             self._rewards_seen = None
             return
         # After an end nothing more is earned: values lie between nothing and everything.

@@ -100,8 +100,9 @@ class StreamedMoments:
         units = -(-self._lengths // self.rows_per_unit)
         self.starts: IntArray = np.concatenate([[0], np.cumsum(units)])
         self.weights: FloatArray | None = None
-        self._maxima: FloatArray | None = None
-        self._total: FloatArray | None = None
+        # What a pass over the data found: largest absolute entries of the columns, and their sums.
+        self.maxima: FloatArray | None = None
+        self.sums: FloatArray | None = None
         self.solved: dict[Any, Any] = {}
         if self.n_blocks == 0 or self._lengths.min() < 1:
             raise ValueError(must_be("source", "blocks of at least one row", repr(source)))
@@ -243,32 +244,22 @@ class StreamedMoments:
         largest = column_maxima(next(self.pieces(blocks, size))[1])
         return np.maximum(_MARGIN * np.where(np.isfinite(largest), largest, 0.0), _ZERO)
 
-    @property
-    def maxima(self) -> FloatArray | None:
-        """Largest absolute entry of every column over all rows, where it is known already."""
-        return self._maxima
-
-    def remember(self, *, maxima: FloatArray | None = None, total: FloatArray | None = None) -> None:
-        """Keep what a pass over the data found, so that no second pass is needed."""
-        self._maxima = self._maxima if maxima is None else maxima
-        self._total = self._total if total is None else total
-
     def total(self) -> tuple[FloatArray, FloatArray]:
         """Return the exact sums over all observations: A (q, q) and b (q,).
 
         Known after `replicate`; otherwise it takes two passes over the data.
         """
         everything = range(self.n_blocks)
-        if self._total is None:
-            if self._maxima is None:
-                self._maxima = self.surveyed_maxima(everything)
-            grid = ExactGrid.from_maxima(self._maxima, self.n_observations)
+        if self.sums is None:
+            if self.maxima is None:
+                self.maxima = self.surveyed_maxima(everything)
+            grid = ExactGrid.from_maxima(self.maxima, self.n_observations)
             high = low = np.zeros(self.n_columns)
             for _, rows in self.pieces(everything):
                 above, below = grid.split(rows)
                 high, low = high + above.sum(axis=0), low + below.sum(axis=0)
-            self._total = grid.join(high, low)
-        A, b = self.example.unstack(self._total[None])
+            self.sums = grid.join(high, low)
+        A, b = self.example.unstack(self.sums[None])
         return A[0], b[0]
 
     def residuals(self, theta: FloatArray) -> FloatArray:

@@ -78,8 +78,8 @@ class Auto(Solver):
         x = np.full(columns.shape, np.nan)
         condition, truncated = np.full(m, np.inf), np.full(m, q)
         largest = _largest_entries(A, good)
-        seen = np.flatnonzero(largest.any(axis=0) | largest.any(axis=1))
-        empty = np.setdiff1d(np.arange(q), seen)
+        occurs = largest.any(axis=0) | largest.any(axis=1)
+        seen, empty = np.flatnonzero(occurs), np.flatnonzero(~occurs)
         if seen.size == 0:
             return finish(x, b, np.ones(m, dtype=bool), condition, truncated)
         rows, scales = equilibrate(largest[np.ix_(seen, seen)])
