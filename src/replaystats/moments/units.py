@@ -301,6 +301,9 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     # A few groups at a time stay in the cache.
     steps, ends = moments.steps_of(order), moments.ends_of(order)[starts]
     size = max(1, _GATHERED // int(2 * moments.n_basis * np.diff(ends).max()))
-    bounds = [ends[first : first + size + 1] for first in range(0, grouping.n_groups, size)]
-    parts = [moments.with_steps(steps[some[0] : some[-1]], some - some[0]) for some in bounds]
-    return moments.wrap(np.concatenate([part.multiplied_rows() for part in parts]))
+    rows = np.empty((grouping.n_groups, moments.n_columns))
+    for first in range(0, len(rows), size):
+        bounds = ends[first : first + size + 1]
+        part = moments.with_steps(steps[bounds[0] : bounds[-1]], bounds - bounds[0])
+        rows[first : first + size] = part.multiplied_rows()
+    return moments.wrap(rows)
