@@ -484,6 +484,81 @@ def readers(n: int, given: bool) -> World:
     return World(draw, truth, given)
 
 
+# -- made after tests of support, of estimated probabilities and of values of each step apart ----------------
+
+
+def half_tried(n: int, least: float) -> World:
+    """Action 1 has the chance `least` where the first column is above .3, .5 elsewhere; not logged."""
+
+    def step(z: np.ndarray, a: np.ndarray, t: int, rng: np.random.Generator) -> Step:
+        after = 0.6 * z + 0.4 * rng.normal(size=z.shape) + 0.3 * np.column_stack([2 * a - 1, -a])
+        return after, z[:, 0] * (2 * a - 1) + 0.3 * rng.normal(size=len(z)), _none(z)
+
+    def old(x: np.ndarray) -> np.ndarray:
+        second = np.where(x[:, 0] > 0.3, least, 0.5)
+        return np.column_stack([1.0 - second, second])
+
+    process = Process(lambda n, rng: rng.normal(size=(n, 2)), step, 4)
+    return world(process, n, old, always(0.5, 0.5), 1.0, valid=least > 0.0, probabilities=False)
+
+
+def needs(n: int) -> World:
+    """A hidden need of 0 or 1 that stays, a label that shows it in .8, help that follows the need itself."""
+
+    def start(n: int, rng: np.random.Generator) -> np.ndarray:
+        need = rng.integers(2, size=n)
+        return np.column_stack([need, np.where(rng.random(n) < 0.8, need, 1 - need)])
+
+    def step(z: np.ndarray, a: np.ndarray, t: int, rng: np.random.Generator) -> Step:
+        need = np.where(rng.random(len(z)) < 0.9 - 0.2 * a * z[:, 0], z[:, 0], 1 - z[:, 0])
+        label = np.where(rng.random(len(z)) < 0.8, need, 1 - need)
+        return np.column_stack([need, label]), -1.0 * need - 0.2 * a, _none(z)
+
+    process, new = Process(start, step, 6), always(0.4, 0.6)
+
+    def draw(rng: np.random.Generator) -> Any:
+        helped = np.array([[0.8, 0.2], [0.2, 0.8]])
+        log = process.roll(n, lambda z: helped[z[:, 0].astype(int)], rng)
+        data = rs.Trajectories(log["x"][:, :, 1:], log["r"], log["a"], terminated=True)
+        return data, new, {"discount": 1.0}
+
+    return World(draw, partial(process.value, new, 1.0), valid=False)
+
+
+def tide(n: int) -> World:
+    """Six places; every four steps the water carries the other way; the step is in no column."""
+
+    def step(z: np.ndarray, a: np.ndarray, t: int, rng: np.random.Generator) -> Step:
+        carried = np.where(rng.random(len(z)) < 0.6, 1 if t // 4 % 2 == 0 else -1, 0)
+        after = np.clip(z[:, 0] + 2 * a - 1 + carried, 0, 5)
+        return after[:, None], 1.0 * (after == 5) - 0.1 * a, _none(z)
+
+    process = Process(lambda n, rng: rng.integers(6, size=(n, 1)), step, 16)
+    return world(process, n, always(0.5, 0.5), always(0.3, 0.7), 1.0, valid=False)
+
+
+def learner(n: int) -> World:
+    """Three actions, four states, six steps; the share of random actions falls from 1 to .3 in the log."""
+    pays = np.array([[0.1, 0.6, 0.3], [0.5, 0.2, 0.4], [0.3, 0.3, 0.7], [0.6, 0.1, 0.2]])
+
+    def step(z: np.ndarray, a: np.ndarray, t: int, rng: np.random.Generator) -> Step:
+        s = z[:, 0].astype(int)
+        after = np.where(rng.random(len(z)) < 0.3, rng.integers(4, size=len(z)), (s + a) % 4)
+        return after[:, None], 1.0 * (rng.random(len(z)) < pays[s, a]), _none(z)
+
+    process, new = Process(lambda n, rng: rng.integers(4, size=(n, 1)), step, 6), always(0.2, 0.4, 0.4)
+
+    def draw(rng: np.random.Generator) -> Any:
+        logs = []
+        for share in np.repeat(np.linspace(1.0, 0.3, 20), n // 20):
+            best = lambda x, e=share: e / 3 + (1 - e) * np.eye(3)[pays.argmax(1)][x[:, 0].astype(int)]  # noqa: E731
+            logs.append(process.roll(1, best, rng))
+        x, r, a, p = (np.concatenate([log[name] for log in logs]) for name in ("x", "r", "a", "p"))
+        return rs.Trajectories(x, r, a, terminated=True, behavior_probability=p), new, {"discount": 1.0}
+
+    return World(draw, partial(process.value, new, 1.0))
+
+
 def fresh_worlds() -> dict[str, World]:
     """Return these worlds by name."""
     return {
@@ -525,6 +600,11 @@ def fresh_worlds() -> dict[str, World]:
         "log does one thing in every state, 200": thermostat(200),
         "60 users in random order, units": readers(60, True),
         "60 users in random order, no units": readers(60, False),
+        "action missing in half the states, 400": half_tried(400, 0.0),
+        "action of .1 in half the states, 400": half_tried(400, 0.1),
+        "hidden need moves help, 300": needs(300),
+        "tide in no column, 16 steps, 200": tide(200),
+        "learning in six steps, 300": learner(300),
         "returns, gamma .5, 15": returns(lambda rng: rng.gamma(0.5, size=15), 0.5),
         "returns, uniform, 20": returns(lambda rng: rng.random(20), 0.5),
     }

@@ -87,7 +87,10 @@ class Comparison(Shown):
         failed = dict.fromkeys(
             reason for found in self.evaluations.values() for reason in found.failed_checks
         )
-        return f"{said} Do not rely on it: {'; '.join(failed)}." if failed else said
+        if failed:
+            return f"{said} Do not rely on it: {'; '.join(failed)}."
+        untested = dict.fromkeys(code for found in self.evaluations.values() for code in found.untested)
+        return f"{said} The log cannot test some assumptions ({', '.join(untested)})." if untested else said
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""

@@ -49,26 +49,21 @@ class Features:
 
     def here(self, rows: slice) -> FloatArray:
         """Return the features of logged states (and continuous actions), shape (m, q)."""
-        return self._once("here", rows, self._here)
+        return self._once("here", rows, lambda: self.basis(self.problem.places_at(rows)))
 
     def ahead(self, rows: slice) -> FloatArray:
         """Return the features of the next states, shape (m, q)."""
-        return self._once("ahead", rows, self._ahead)
+        problem = self.problem
+        return self._once("ahead", rows, lambda: self.following(problem.visited[problem.places_of(rows) + 1]))
 
-    def _once(self, what: str, rows: slice, compute: Callable[[slice], FloatArray]) -> FloatArray:
+    def _once(self, what: str, rows: slice, compute: Callable[[], FloatArray]) -> FloatArray:
         """Keep the features while they are small: every test asks for them again."""
         if len(self.problem) * self.basis.n_basis > _KEEP:
-            return compute(rows)
+            return compute()
         key = (what, rows.start)
         if key not in self.kept:
-            self.kept[key] = compute(rows)
+            self.kept[key] = compute()
         return self.kept[key]
-
-    def _here(self, rows: slice) -> FloatArray:
-        return self.basis(self.problem.places_at(rows))
-
-    def _ahead(self, rows: slice) -> FloatArray:
-        return self.following(self.problem.visited[self.problem.places_of(rows) + 1])
 
     def start(self) -> FloatArray:
         """Return the features of the start states, shape (m, q)."""

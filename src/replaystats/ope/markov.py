@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,8 @@ def markov_tests(
     >>> {name: round(test.p_value, 3) for name, test in found.items() if test.p_value < 0.01}
     {'history': 0.0, 'step': 0.002, 'ends': 0.001}
     """
-    log = _Log.of(states, actions, rewards, next_states, terminal, episode, episode if unit is None else unit)
+    acts = actions.reshape(len(actions), -1)
+    log = _Log(states, acts, rewards, next_states, terminal, episode, episode if unit is None else unit)
     rng = np.random.default_rng(seed)
     tests = _discrete(log, rng) if log.labelled and is_discrete(states) else _real(log, rng)
     found: dict[str, list[AssumptionTest]] = {}
@@ -116,52 +118,43 @@ def _strongest(tests: list[AssumptionTest]) -> AssumptionTest:
     return first._replace(p_value=min(1.0, len(tests) * first.p_value))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Log:
-    """Logged steps with the numbers that tests compare; `past` is the mean of earlier actions."""
+    """Logged steps with the numbers that tests compare."""
 
     states: FloatArray
     acts: np.ndarray
     rewards: FloatArray
     next_states: FloatArray
     terminal: BoolArray
+    episode: IntArray
     unit: IntArray
-    labelled: bool
-    first: BoolArray
-    start: IntArray
-    step: IntArray
-    past: FloatArray
 
-    @classmethod
-    def of(
-        cls,
-        states: FloatArray,
-        actions: np.ndarray,
-        rewards: FloatArray,
-        next_states: FloatArray,
-        terminal: BoolArray,
-        episode: IntArray,
-        unit: IntArray,
-    ) -> _Log:
-        first = np.append(True, episode[1:] != episode[:-1])
-        start = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
-        step, acts = np.arange(len(first)) - start, actions.reshape(len(actions), -1)
-        total = np.cumsum(acts, axis=0) - acts
-        past = (total - total[start]) / np.maximum(step, 1)[:, None]
-        labelled = bool(np.issubdtype(acts.dtype, np.integer))
-        return cls(
-            states=states,
-            acts=acts,
-            rewards=rewards,
-            next_states=next_states,
-            terminal=terminal,
-            unit=unit,
-            labelled=labelled,
-            first=first,
-            start=start,
-            step=step,
-            past=past,
-        )
+    @property
+    def labelled(self) -> bool:
+        """Whether actions are labels, not numbers."""
+        return bool(np.issubdtype(self.acts.dtype, np.integer))
+
+    @cached_property
+    def first(self) -> BoolArray:
+        """Whether a step is the first of its episode."""
+        return np.append(True, self.episode[1:] != self.episode[:-1])
+
+    @cached_property
+    def start(self) -> IntArray:
+        """Row of the first step of the episode."""
+        return np.maximum.accumulate(np.where(self.first, np.arange(len(self.first)), 0))
+
+    @cached_property
+    def step(self) -> IntArray:
+        """Number of the step in its episode."""
+        return np.arange(len(self.first)) - self.start
+
+    @cached_property
+    def past(self) -> FloatArray:
+        """Mean of earlier actions, or of their labels, shape (N, a)."""
+        total = np.cumsum(self.acts, axis=0) - self.acts
+        return np.asarray((total - total[self.start]) / np.maximum(self.step, 1)[:, None])
 
     def rows(self, later: bool, most: int) -> IntArray:
         """Return all steps, or those with one before; at most so many, from all over the log."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.linalg import in_span
-from .._core.thresholds import CHECK_LEVEL, MIN_EFFECTIVE, SCREENING_ROWS
+from .._core.thresholds import CHECK_LEVEL, MARKOV_PERMUTATIONS, MIN_EFFECTIVE, SCREENING_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..basis import Basis, Tabular
 from ..data._flat import holds_names
@@ -57,14 +57,15 @@ def relevant_columns(problem: Problem, *, level: float = CHECK_LEVEL, seed: int 
        moves may matter where the log hardly came, as a position does at a wall. Else, or where it is a copy,
        the column is exogenous [2]_ and dropped, and later ones are tested without it.
 
-    An exogenous column stays with probability `level` for each test. All columns stay for discrete states,
-    continuous actions (which a policy is asked for with all columns), and on policy.
+    That any exogenous column stays has the probability `level` for each of the two tests (Bonferroni). All
+    columns stay for discrete states, continuous actions (which a policy is asked for with all columns), and
+    on policy.
 
     Parameters
     ----------
     problem : Problem
     level : float in (0, 1)
-        Of each test.
+        Of the tests of all columns together.
     seed : int
 
     References
@@ -80,7 +81,7 @@ def relevant_columns(problem: Problem, *, level: float = CHECK_LEVEL, seed: int 
     if d == 1 or not asked or has_labels(problem):
         return Screening(keep=keep, p_values=p_values)
     rng = np.random.default_rng(seed)
-    rows = _some_rows(problem)
+    rows, level = _some_rows(problem), max(level / d, 2.0 / (MARKOV_PERMUTATIONS + 1))
     if len(rows) < MIN_EFFECTIVE * d:  # regressions on so many other columns leave nothing to test with
         return Screening(keep=keep, p_values=p_values)
     states, moves = problem.states[rows], (problem.next_states - problem.states)[rows]

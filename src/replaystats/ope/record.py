@@ -168,6 +168,12 @@ class Evaluation(Shown):
         return tuple(reasons)
 
     @property
+    def untested(self) -> tuple[str, ...]:
+        """Codes of the assumptions of the reported method that this log cannot contradict."""
+        tested = {c.assumption.code for c in self.checks if c.tested}
+        return tuple(a.code for a in self.assumptions if a.code not in tested)
+
+    @property
     def reliable(self) -> bool:
         """Whether no test contradicts an assumption of the reported method."""
         return not self.failed_checks
@@ -205,16 +211,13 @@ class Evaluation(Shown):
             )
         if self.failed_checks:
             return f"{said} Do not rely on it: {'; '.join(self.failed_checks)}."
-        tested = {c.assumption.code for c in self.checks if c.tested}
-        codes = [a.code for a in self.assumptions]
-        seen, rest = (", ".join(c for c in codes if (c in tested) is one) for one in (True, False))
+        rest = ", ".join(self.untested)
+        seen = ", ".join(a.code for a in self.assumptions if a.code not in self.untested)
         if seen:
             said += f" No test contradicts its assumptions ({seen})."
-        return (
-            f"{said} The log cannot test {'others' if seen else 'its assumptions'} ({rest})."
-            if rest
-            else said
-        )
+        if rest:
+            said += f" The log cannot test {'others' if seen else 'its assumptions'} ({rest})."
+        return said
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""
@@ -232,13 +235,13 @@ class Evaluation(Shown):
                 {
                     "assumption": c.assumption.code,
                     "p_value": c.p_value,
-                    "tested": c.tested,
                     "passed": c.passed,
                     "detail": c.detail,
                 }
                 for c in self.checks
             ],
             "failed_checks": list(self.failed_checks),
+            "untested": list(self.untested),
             "notes": list(self.notes),
             "sentence": self.sentence,
             "estimates": [
