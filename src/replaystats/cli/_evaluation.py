@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +116,14 @@ def fingerprint(source: Path) -> str:
 
 def value_rows(function: ValueFunction) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of a table of values."""
-    rows = [["start", *[""] * (len(function.names) - 1), *(significant(x, 4) for x in function.start)]]
-    for i, point in enumerate(function.points):
-        numbers = (function.values[i], function.low[i], function.high[i])
-        state = [x if isinstance(x, str) else significant(x) for x in point.tolist()]
-        rows.append([*state, *(significant(float(x), 4) for x in numbers)])
-    return [*function.names, "value", "low", "high"], rows
+    names = list(function.points[0]["state"])
+    start = {"state": dict.fromkeys(names, "") | {names[0]: "start"}, **function.start}
+    rows = [
+        [x if isinstance(x, str) else significant(x) for x in each["state"].values()]
+        + [significant(each[end], 4) for end in ("value", "low", "high")]
+        for each in (start, *function.points)
+    ]
+    return [*names, "value", "low", "high"], rows
 
 
 def show(
@@ -178,5 +180,5 @@ def answer(
         "state": list(log.names),
         "data": data_of(log),
         **found.to_dict(),
-        "value_function": None if function is None else function.as_dict(),
+        "value_function": None if function is None else asdict(function),
     }

@@ -201,31 +201,25 @@ def _time_step(data: Trajectories, purpose: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ValueFunction:
-    """What a fitted estimator says of states; bounds are NaN where it withholds them."""
+    """What a fitted estimator says of states, as JSON has it; bounds are NaN where it withholds them.
+
+    Attributes
+    ----------
+    description : str
+    start : dict
+        "value", "low" and "high" where episodes start.
+    points : list of dict
+        The same for states, and their variables by name as "state".
+    withheld : str
+        Why there are no intervals; empty where there are.
+    notes : list of str
+    """
 
     description: str
-    names: tuple[str, ...]
-    points: FloatArray
-    values: FloatArray
-    low: FloatArray
-    high: FloatArray
-    start: tuple[float, float, float]
+    start: dict[str, float]
+    points: list[dict[str, Any]]
     withheld: str
-    notes: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain numbers and words, for JSON."""
-        rows = zip(self.points.tolist(), self.values, self.low, self.high, strict=True)
-        return {
-            "description": self.description,
-            "start": dict(zip(("value", "low", "high"), self.start, strict=True)),
-            "points": [
-                {"state": dict(zip(self.names, point, strict=True)), "value": v, "low": a, "high": b}
-                for point, v, a, b in rows
-            ],
-            "withheld": self.withheld,
-            "notes": list(self.notes),
-        }
+    notes: list[str]
 
 
 def fit_value_function(
@@ -237,27 +231,26 @@ def fit_value_function(
 ) -> ValueFunction:
     """Fit the estimator and ask it about points and about the start."""
     notes: list[str] = []
+    withheld = ""
+    ends: Any = np.full((2, len(points)), np.nan)
+    bounds: Any = (math.nan, math.nan)
     with noting(notes), refusing(ExitCode.DATA):
-        model.fit(data)
-        values = np.asarray(model.predict(points))
-        value = model.policy_value(data.states[data.offsets[:-1]])
-        withheld = ""
-        low = high = np.full(len(points), np.nan)
-        bounds = (math.nan, math.nan)
+        values = np.asarray(model.fit(data).predict(points))
+        start = model.policy_value(data.states[data.offsets[:-1]])
         try:
-            low, high = model.confidence_interval(points, level)
-            found = value.confidence_interval(level)
-            bounds = float(found.low), float(found.high)
+            ends, bounds = model.confidence_interval(points, level), start.confidence_interval(level)
         except IntervalWithheldError as error:
             withheld = as_options(str(error))
+    numbers = zip(values, *map(np.asarray, ends), strict=True)
+    found = [
+        {"state": dict(zip(names, point, strict=True)), **_with_ends(*three)}
+        for point, three in zip(points.tolist(), numbers, strict=True)
+    ]
     return ValueFunction(
-        description=type(model).__name__,
-        names=names,
-        points=points,
-        values=values,
-        low=np.asarray(low),
-        high=np.asarray(high),
-        start=(float(value.value), *bounds),
-        withheld=withheld,
-        notes=tuple(notes),
-    )
+        description=type(model).__name__, start=_with_ends(start.value, *bounds), points=found,
+        withheld=withheld, notes=notes,
+    )  # fmt: skip
+
+
+def _with_ends(*numbers: Any) -> dict[str, float]:
+    return dict(zip(("value", "low", "high"), map(float, numbers), strict=True))
