@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from replaystats.cli import Stopped
-from replaystats.cli.console import check_outputs, err, out, plain_errors
+from replaystats.cli.console import ExitCode, check_outputs, err, out, refusing
 
 SEED, BETA, SOLVER = 20260, 1.0, "pinv"
 
@@ -46,7 +46,7 @@ def reproduce_experiments(
 
     An interrupted run goes on where it stopped when the same command is given again.
     """
-    with plain_errors(), resumable():
+    with refusing(ExitCode.USAGE), resumable():
         from .cells import Settings, find_experiments
         from .rerun import reproduce
 
@@ -83,7 +83,7 @@ def run_study_file(
     interrupted study goes on where it stopped when the same command is given again, and a longer grid in the
     same folder computes only what is new.
     """
-    with plain_errors(), resumable():
+    with refusing(ExitCode.USAGE), resumable():
         from dataclasses import replace
 
         from .definition import inputs_of, locate, read_definition

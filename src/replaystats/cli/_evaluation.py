@@ -100,11 +100,8 @@ def page_of(
 
 def fingerprint(source: Path) -> str:
     """Return the size and the checksum of what was read, whole files in the order of their names."""
-    files = [
-        file
-        for part in files_of(source)
-        for file in (sorted(p for p in part.rglob("*") if p.is_file()) if part.is_dir() else [part])
-    ]
+    parts = [sorted(part.rglob("*")) if part.is_dir() else [part] for part in files_of(source)]
+    files = [file for part in parts for file in part if file.is_file()]
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:

@@ -73,17 +73,6 @@ def watched() -> bool:
     return err.file.isatty()
 
 
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Show a wrong argument or a missing package as one sentence, not as a traceback."""
-    try:
-        yield
-    except (ValueError, TypeError, ImportError) as error:
-        err.print("Error:", style="bold red", end=" ")
-        err.print(str(error), markup=False)
-        raise typer.Exit(2) from error
-
-
 class ExitCode(IntEnum):
     """How a command ended, for scripts."""
 
