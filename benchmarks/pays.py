@@ -14,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-from replaystats.plots.style import new_figure
+from replaystats.plots.draw import new_figure
 
 HERE = Path(__file__).parent
 LABELS = {

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import replaystats as rs
-from replaystats.plots.style import new_figure
+from replaystats.plots.draw import new_figure
 
 HERE = Path(__file__).parent
 N, K, B, DATA_SETS, PREDICTED = 400, 80, 60, 2000, 100

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from replaystats.plots.style import (
+from replaystats.plots.draw import (
     COLOURS,
     band,
     difference_legend,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from replaystats.plots.style import COLOURS, box, new_figure, save_figure, zero_line
+from replaystats.plots.draw import COLOURS, box, new_figure, save_figure, zero_line
 from replaystats.toolkit import (
     FloatArray,
     check_int,

@@ -63,7 +63,7 @@ class Shown:
             What was drawn on.
         """
         plots = import_module("replaystats.plots.results")
-        with import_module("replaystats.plots.style").on_screen():
+        with import_module("replaystats.plots.draw").on_screen():
             return plots.plot_result(self, ax=ax)
 
     def _repr_html_(self) -> str:

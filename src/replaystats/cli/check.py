@@ -98,7 +98,7 @@ def diagnose(data: opt.LogFile, columns: opt.LogOptions, asked: opt.Based, disco
     Columns are guessed; an option says what one means where the guess is wrong.
     """
     from ..estimators import LSTD
-    from ._value_function import basis_for, check_basis_name
+    from ._evaluation import basis_for, check_basis_name
 
     with refusing(ExitCode.USAGE):
         check_basis_name(asked.basis)

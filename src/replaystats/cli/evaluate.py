@@ -157,8 +157,8 @@ def _check(
     """Refuse what cannot be before anything is read, all problems at once."""
     from ..readers._rows import FINAL_STATES
     from ..readers.flat import GAPS
+    from ._evaluation import check_asked
     from ._logs import check_names
-    from ._value_function import check_asked
 
     with refusing(ExitCode.USAGE):
         together(

@@ -161,7 +161,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         plots = import_module("replaystats.plots.results")
-        with import_module("replaystats.plots.style").on_screen():
+        with import_module("replaystats.plots.draw").on_screen():
             return plots.plot_model(self, X, y, ax=ax)
 
     def extend(self, n_more: int) -> Self:

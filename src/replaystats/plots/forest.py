@@ -11,8 +11,7 @@ import numpy as np
 
 from .._core.errors import visible
 from .._core.shown import rounded
-from .draw import ESTIMATE, PLUG_IN, axes_of
-from .style import Axes
+from .draw import ESTIMATE, PLUG_IN, Axes, axes_of
 
 _MUTED = "#999999"
 # Layout: characters in a line of a title, and of the words beside a row or, on a phone, above it.

@@ -22,9 +22,19 @@ from ..inference.pivot import Interval, interval
 from ..inference.producers import mean_pivot
 from ..ope import Comparison, Evaluation
 from ..ope.compare import either
-from .draw import ESTIMATE, axes_of, draw_band, draw_levels, draw_predictions, drawn_rows, finish
+from .draw import (
+    COLOURS,
+    ESTIMATE,
+    Axes,
+    axes_of,
+    draw_band,
+    draw_levels,
+    draw_predictions,
+    drawn_rows,
+    finish,
+    new_figure,
+)
 from .forest import ForestRow, plot_forest
-from .style import COLOURS, Axes, new_figure
 
 # Layout: answers with a line of their own.
 _LISTED = 40

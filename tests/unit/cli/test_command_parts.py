@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import replaystats as rs
 from replaystats._core.errors import ReplayWarning, must_be
 from replaystats.cli import console
-from replaystats.cli._value_function import basis_named
+from replaystats.cli._evaluation import basis_named
 from replaystats.cli.app import app
 
 

@@ -25,7 +25,7 @@ PUBLIC = {
     "replaystats.moments",
     "replaystats.plans",
     "replaystats.plots",
-    "replaystats.plots.style",
+    "replaystats.plots.draw",
     "replaystats.readers",
     "replaystats.simulate",
     "replaystats.solvers",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import replaystats as rs
+from replaystats.plots.draw import COLOURS
 from replaystats.plots.results import finding_of_comparison
-from replaystats.plots.style import COLOURS
 
 
 @pytest.fixture(scope="module")

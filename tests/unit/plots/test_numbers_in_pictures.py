@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from replaystats.plots.draw import draw_dots, draw_histogram, draw_levels
-from replaystats.plots.style import difference_panel, new_figure, summary_box
+from replaystats.plots.draw import (
+    difference_panel,
+    draw_dots,
+    draw_histogram,
+    draw_levels,
+    new_figure,
+    summary_box,
+)
 
 
 @pytest.mark.parametrize("value", [None, 0.4])

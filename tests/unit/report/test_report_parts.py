@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from replaystats.plots.style import (
+from replaystats.plots.draw import (
     band,
     difference_legend,
     difference_limits,
