@@ -113,7 +113,7 @@ def memory(line):
     return found
 
 
-def learning(n_seeds=10, n_steps=50_000, first_seed=0):
+def learning(n_seeds=16, n_steps=50_000, first_seed=0):
     """Final returns of Stable-Baselines3's DQN on CartPole with both buffers, all else equal.
 
     The settings are those of RL Baselines3 Zoo for CartPole-v1; the final return is the mean of 20 episodes
@@ -242,6 +242,53 @@ def last_layers(n_runs=100, length=10, discount=0.9):
     return {"runs": n_runs, "value": truth, **found}
 
 
+def grid(n_runs=40, discount=0.9):
+    """As `last_layers`, on 5 x 4 cells with wind and a goal, for a policy that walks to it.
+
+    Eight random features cannot hold its values, 24 can. Episodes of random steps, at most 40 each.
+    """
+    moves, goal = np.array([(1, 0), (-1, 0), (0, 1), (0, -1)]), np.array([4, 3])
+
+    def episode(rng, policy, longest):
+        states, actions, rewards, over = [np.array([rng.integers(3), rng.integers(2)])], [], [], False
+        while not over and len(actions) < longest:
+            here, action = states[-1], policy(states[-1], rng)
+            there = np.clip(here + moves[3 if rng.random() < 0.2 else action], 0, goal)
+            over = bool((there == goal).all())
+            states.append(there)
+            actions.append(action)
+            rewards.append(5.0 if over else -0.1 * there[0])
+        return np.array(states, dtype=float), np.array(actions), np.array(rewards), over
+
+    def walk(states):
+        return np.where(np.reshape(states, (-1, 2))[:, 0] < 4, 0, 2)
+
+    rng = np.random.default_rng(0)
+    returns = [episode(rng, lambda x, _: int(walk(x)[0]), 150)[2] for _ in range(4000)]
+    truth = float(np.mean([rewards @ discount ** np.arange(len(rewards)) for rewards in returns]))
+    found = {}
+    for n in (15, 40, 150):
+        for q in (8, 24):
+            covered, reliable = [], []
+            for run in range(n_runs):
+                rng = np.random.default_rng([1, n, q, run])
+                weights, shift = rng.normal(size=(2, q)), rng.normal(size=q)
+                buffer = rs.ReplayBuffer(40 * n, discount=discount)
+                for _ in range(n):
+                    states, actions, rewards, over = episode(rng, lambda _, rng: rng.integers(4), 40)
+                    last = np.arange(len(actions)) == len(actions) - 1
+                    buffer.add(states[:-1], actions, rewards, states[1:], last & over, last & (not over))
+                layer = buffer.last_layer(
+                    lambda x, w=weights, c=shift: np.tanh(x @ w + c), policy=walk, n_actions=4
+                )
+                now = layer.look()
+                covered.append(bool(now.interval.low[0] <= truth <= now.interval.high[0]))
+                reliable.append(now.reliable)
+            rejected = 1.0 - float(np.mean(reliable))
+            found[f"{n} episodes, {q} features"] = {"covered": float(np.mean(covered)), "rejected": rejected}
+    return {"runs": n_runs, "value": truth, **found}
+
+
 def tutorial(n_seeds=4, n_steps=30_000):
     """Final returns of the DQN in docs/tutorials/dqn.md: means of 20 episodes of its greedy policy."""
     import gymnasium as gym
@@ -312,6 +359,7 @@ PARTS = {
     "learning": learning,
     "tutorial": tutorial,
     "last_layer": last_layers,
+    "last_layer_of_a_grid": grid,
 }
 
 

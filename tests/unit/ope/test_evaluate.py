@@ -95,12 +95,6 @@ def test_a_table_as_the_basis_is_the_count_model(policy):
     assert "a value for every state" in table.log.choices["basis"].reason
 
 
-def test_estimated_probabilities_for_continuous_states():
-    data = pole(20)
-    found = rs.evaluate(data, balance(0.4), discount=0.9)
-    assert found.log.overlap.behavior in ("logistic", "boosted", "shares")
-
-
 @pytest.mark.parametrize("n_steps", [[30, 30, 30, 30], [30, 28, 30, 25]])
 def test_a_log_that_never_reached_the_goal_says_nothing_of_another_policy(n_steps):
     """Bounds of -10 to -10 held, though another policy may come to an end."""
