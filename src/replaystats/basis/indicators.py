@@ -250,10 +250,6 @@ class TileCoding(Indicators):
            [0., 1., 0., 1.]])
     """
 
-    derivative_hint: ClassVar[str] = (
-        "Tiles have no derivatives; use a smooth basis such as Fourier, Polynomial or RBF."
-    )
-
     n_tilings: int
     tiles_per_dim: int | Sequence[int]
     low: float | Sequence[float]

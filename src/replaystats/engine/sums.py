@@ -12,6 +12,9 @@ Exact sums, of data in memory or on disk, have a module of their own (`streamed.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 
 from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of, to_numpy
@@ -169,10 +172,7 @@ def _on_device(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
         moments.rows[rows, ...].T @ plan.counts_like(tile, block, moments.rows).T
         for block, rows in enumerate(plan.row_blocks)
     )
-    total = next(blocks)
-    for sums in blocks:
-        total = total + sums
-    return np.ascontiguousarray(to_numpy(total).T, dtype=np.float64)
+    return np.ascontiguousarray(to_numpy(reduce(add, blocks)).T, dtype=np.float64)
 
 
 def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
@@ -181,10 +181,7 @@ def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
         plan.draw(tile, block).sparse_counts() @ moments.rows[rows]
         for block, rows in enumerate(plan.row_blocks)
     )
-    total = next(blocks)
-    for sums in blocks:
-        total += sums
-    return total
+    return np.asarray(reduce(add, blocks))
 
 
 def _sums_of_factors(

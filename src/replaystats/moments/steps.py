@@ -27,9 +27,9 @@ def check_log(data: Trajectories, basis: Basis) -> None:
     check_basis(basis)
 
 
-def check_dense(data: Trajectories, basis: Basis, copies: int = 1) -> None:
+def check_dense(data: Trajectories, basis: Basis) -> None:
     """Refuse a dense system that no memory holds: features of all steps, and some q x q matrices."""
-    n, q = float(data.n_transitions), float(basis.n_basis * copies)
+    n, q = float(data.n_transitions), float(basis.n_basis)
     check_memory(2.0 * n * q + 4.0 * q * q, "basis", f"{q:.0f} functions", "Take fewer functions.")
 
 

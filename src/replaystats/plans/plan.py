@@ -9,7 +9,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -454,10 +455,7 @@ def _on_device(plan: ResamplingPlan, block: int, right: Any, reference: Any) -> 
     parts = (
         (right[subsets, ...].T @ plan.counts_like(tile, block, reference)).T for tile, subsets in plan.tiles()
     )
-    product = next(parts)
-    for part in parts:
-        product = product + part
-    return product
+    return reduce(add, parts)
 
 
 def subset_overlaps(plan: ResamplingPlan) -> FloatArray:
