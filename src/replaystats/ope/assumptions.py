@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._core.thresholds import CHECK_LEVEL, SMALL_SHARE
+from .._core.typing import BoolArray
 from ..data.views import action_rows
 from .assumption_tests import (
     AssumptionTest,
@@ -220,12 +221,22 @@ def _draws(problem: Problem) -> AssumptionTest:
     behavior = behavior_of(problem)
     if behavior is None or np.isnan(problem.chance).any():
         return UNTESTED
-    d, draws = problem.states.shape[1], problem.draws(problem.states)
+    rows = _rows_of_some(problem)
+    d, draws = problem.states.shape[1], problem.draws(problem.states[rows])
     drawn = sum(np.column_stack([x[:, d:], x[:, d:] ** 2]) for x in draws) / len(draws)
-    apart = np.column_stack([problem.numbers, problem.numbers**2]) - drawn
-    sums = unit_sums(apart * (problem.chance / behavior.probability)[:, None], problem.unit[problem.episode])
+    apart = np.column_stack([problem.numbers[rows], problem.numbers[rows] ** 2]) - drawn
+    ratio = problem.chance[rows] / behavior.probability[rows]
+    sums = unit_sums(apart * ratio[:, None], problem.unit[problem.episode[rows]])
     t, p = min((total_test(column) for column in sums.T), key=lambda found: found[1])
-    return AssumptionTest(min(1.0, p * sums.shape[1]), t, "draws of the policy and its density disagree")
+    return AssumptionTest(
+        float(np.minimum(1.0, p * sums.shape[1])), t, "draws of the policy and its density disagree"
+    )
+
+
+def _rows_of_some(problem: Problem) -> BoolArray:
+    """Return the rows of `some_episodes`: searches and draws for each cost time and memory."""
+    few = some_episodes(problem)
+    return np.isin(problem.episode, few.episode) if len(few) < len(problem) else np.full(len(few), True)
 
 
 def _support(problem: Problem) -> AssumptionTest:
@@ -266,8 +277,7 @@ def _markov(problem: Problem, *, by_step: bool = False) -> dict[str, AssumptionT
     terminal = problem.terminal
     if problem.horizon is not None:  # the last step ends by the horizon, not by itself
         terminal = terminal & (problem.time < problem.horizon - 1)
-    few = some_episodes(problem)
-    rows = np.isin(problem.episode, few.episode) if len(few) < len(problem) else np.full(len(few), True)
+    rows = _rows_of_some(problem)
     if not has_labels(problem) or problem.continuous:
         # Whether a region of real states ends an episode is no smooth function, which regressions would need.
         # Given that an episode goes on, what follows still depends on state and action only.
