@@ -58,7 +58,8 @@ SMALL_SHARE = 0.05
 # from a mean of values to count as one; how far answers may lie beyond all targets, in ranges of them; how
 # much quieter than usual a place may be, as a residual may be 0 by accident; what landmarks may miss beside
 # the penalty; subsets that cross singularity where a matrix is ill-conditioned as well; a part of an interval
-# that counts (half a standard error); and a share of the policy's future after the longest episode, beyond
+# that counts (half a standard error); a share of the future after cuts, up to which a bias bound takes the
+# place of a test of the model; and a share of the policy's future after the longest episode, beyond
 # which a model is not believed alone. Convention.
 SMALL = 0.1
 # Standard errors between the moment matrix and a singular one below which normal intervals are rough: a first

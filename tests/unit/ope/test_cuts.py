@@ -53,3 +53,28 @@ def test_an_interval_that_is_said_to_hold_covers_where_most_of_the_future_was_cu
         found = rs.evaluate(pushed(100, 10, i), to_the_right, discount=DISCOUNT)
         missed += found.reliable and not found.interval.low <= truth <= found.interval.high
     assert missed < 10
+
+
+def test_a_little_after_cuts_has_a_bias_bound_in_place_of_a_test_of_the_model():
+    """States decay by .9, a coin of .02 ends episodes, cuts at 60: 9 % of the future lies after cuts."""
+    rng, episodes = np.random.default_rng(4), []
+    for _ in range(60):
+        path, ended = [1.0], False
+        while len(path) <= 60 and not ended:
+            path.append(0.9 * path[-1] + 0.3 * rng.normal())
+            ended = rng.random() < 0.02
+        episodes.append((np.array(path), ended))
+    ends = [ended for _, ended in episodes]
+    data = rs.Trajectories(
+        [path for path, _ in episodes],
+        [path[:-1] for path, _ in episodes],
+        terminated=ends,
+        truncated=[not ended for ended in ends],
+    )
+    found = rs.evaluate(data, discount=0.98)
+    assert found.method == "mean return, completed after cuts"
+    assert "model" not in [a.code for a in found.assumptions]
+    share = np.mean([0.0 if ended else 0.98**60 for ended in ends])
+    assert 0.05 < share < 0.1
+    assert found.result.pivot.bias_bound[0] >= 0.05 * share * np.ptp(found.bounds) * (1 - 1e-9)
+    assert found.interval.low < 1.0 / (1.0 - 0.98 * 0.98 * 0.9) < found.interval.high

@@ -12,7 +12,7 @@ from .ratios import Bounds, DoublyRobust, ImportanceSampling, MeanReturn
 # default the last: methods of a row stand in the order of their asymptotic variances, largest first.
 # Later rows need assumptions that the log tests less well: models that nothing corrects.
 TIERS: tuple[tuple[Method, ...], ...] = (
-    (MeanReturn(), MeanReturn(completed=True)),
+    (MeanReturn(), MeanReturn(completed=True), MeanReturn(completed=True, little=True)),
     (
         ImportanceSampling(),
         DoublyRobust(),

@@ -39,12 +39,15 @@ class MeanReturn:
     """The mean of discounted returns.
 
     1. Episodes that were cut off are completed by a model's value of where they stopped (`completed`), which
-       is then an assumption unless too little of the future lies there to be noticed.
+       is then an assumption unless too little of the future lies there to be noticed. Where a small share of
+       it lies there (`little`), no test of the model decides: its bias bound is a small share of the range
+       of what comes after cuts, or the distance to a model of another class.
     2. Units are what is averaged. Hall's correction takes out skewness.
     3. Outcomes in a range that was given, which the episodes cannot have shown, move the ends (Gaffke).
     """
 
     completed: bool = False
+    little: bool = False
 
     @property
     def name(self) -> str:
@@ -54,8 +57,8 @@ class MeanReturn:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        more = (MARKOV, STATIONARY, DRIFT, MODEL) if self.completed else ()
-        return (INDEPENDENT, OUTCOMES, *more)
+        process = (MARKOV, STATIONARY, DRIFT) if self.completed else ()
+        return (INDEPENDENT, OUTCOMES, *process, *((MODEL,) if self.completed and not self.little else ()))
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None on policy with several episodes."""
@@ -64,6 +67,8 @@ class MeanReturn:
         if problem.n_episodes < 2 or not problem.own_starts:
             return "it needs several episodes from the start states that are asked about"
         matters = _cuts_matter(problem)
+        if self.completed and (share_after_cuts(problem) <= SMALL) is not self.little:
+            return f"{part(share_after_cuts(problem))} lies after cuts"
         if matters and not self.completed:
             return f"{part(share_after_cuts(problem))} lies after cuts"
         return "no cut matters" if self.completed and not matters else None
@@ -78,8 +83,10 @@ class MeanReturn:
             pivot = _with_error_of(unit_pivot(values, problem.unit, problem), found, problem)
         if self.completed and not isinstance(model_of(problem).model, CountModel):
             other = completed_by_neighbors(problem)
+            wrong = _wrong_after_cuts(problem) if self.little else 0.0
+            moved = 0.0 if other is None else abs(other - found.value)
+            pivot = pivot.with_bias([max(wrong, moved)], "models after cuts")
             if other is not None:
-                pivot = pivot.with_bias(other - found.value, "second model after cuts")
                 notes.append(
                     f"With values of neighbours after the cuts, in place of LSTD's, the value would be "
                     f"{other:.4g}; the interval allows for the difference."
@@ -102,14 +109,19 @@ def part(share: float) -> str:
 
 def _cuts_matter(problem: Problem) -> bool:
     """Tell whether a model of what follows cuts, wrong by a small share of the range, would be noticed."""
-    share, span = share_after_cuts(problem), problem.high - problem.low
+    share = share_after_cuts(problem)
     if share == 0.0:
         return False
     ends = interval(
         unit_pivot(episode_returns(problem), problem.unit, problem), problem.options.confidence_level
     )
-    moved = SMALL_SHARE * share * (span if np.isfinite(span) else 0.0)
-    return share > SMALL_SHARE or moved > SMALL * float(ends.high[0] - ends.low[0])
+    return share > SMALL_SHARE or _wrong_after_cuts(problem) > SMALL * float(ends.high[0] - ends.low[0])
+
+
+def _wrong_after_cuts(problem: Problem) -> float:
+    """Return what a model moves the mean by that is wrong by a small share of the range after cuts."""
+    span = problem.high - problem.low
+    return SMALL_SHARE * share_after_cuts(problem) * (span if np.isfinite(span) else 0.0)
 
 
 def _with_error_of(pivot: Pivot, found: GroupJackknife, problem: Problem) -> Pivot:
