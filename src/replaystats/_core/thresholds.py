@@ -106,8 +106,8 @@ OUTSIDE_LEVEL = 0.005
 MOST_LABELS = 1000
 # Difference of log likelihoods from which evidence for another kernel is positive (Kass and Raftery 1995).
 EVIDENCE = 1.0
-# A step of a search for widths that gains less of the log likelihood is its last, and so is the one after so
-# many. Source: ten tables of 60 to 300 rows, 4 draws each: half the time of exact searches, scores within
+# Two steps of a search for widths that gain less of the log likelihood are its last, and so is the one after
+# so many. Source: ten tables of 60 to 300 rows, 4 draws each: half the time of exact searches, scores within
 # .01, coverage within .01.
 NO_GAIN, SEARCH_STEPS = EVIDENCE / 5, 40
 # From `FEW_ROWS` on: rows of a search, steps of the replayed choice of widths, their size in log units (down

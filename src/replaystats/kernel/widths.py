@@ -355,15 +355,19 @@ def _bounds(n_parameters: int) -> list[tuple[float, float]]:
 def _most_likely(
     start: FloatArray, X: FloatArray, y: FloatArray, where: _Where, one_width: bool = False
 ) -> Any:
-    """Minimise the negative log likelihood until a step gains next to nothing; `x` has all widths."""
+    """Minimise the negative log likelihood until two steps gain next to nothing; `x` has all widths.
+
+    One that gains nothing may be the last before a steep slope: 700 rows of pumadyn32nm ended at 2234 in
+    place of 1323.
+    """
     value = objective(X, y, likelihood=True, kernel=where.kernel, reference=where.device)
-    reached = np.inf
+    before, reached = np.inf, np.inf
 
     def stop(intermediate_result: Any) -> None:
-        nonlocal reached
-        if reached - intermediate_result.fun < NO_GAIN:
+        nonlocal before, reached
+        if before - intermediate_result.fun < NO_GAIN:
             raise StopIteration
-        reached = intermediate_result.fun
+        before, reached = reached, intermediate_result.fun
 
     search = partial(minimize, jac=True, method="L-BFGS-B", options={"maxiter": SEARCH_STEPS}, callback=stop)
     if not one_width:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,6 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles.new_observation import leave_one_out
 from replaystats._core.thresholds import NO_GAIN
+from replaystats.kernel import widths
 from replaystats.kernel.likelihood import objective
 from replaystats.kernel.widths import _ACCELERATED, _Blocks, learn_bandwidths
 from replaystats.simulate import two_bumps
@@ -145,3 +148,22 @@ def test_rows_must_match(data):
     X, y = data
     with pytest.raises(ValueError, match="`y` must be as long as `points`"):
         learn_bandwidths(X, y[:-1])
+
+
+def test_one_step_without_gain_does_not_end_a_search(monkeypatch):
+    """It may be the last before a steep slope."""
+    seen = []
+
+    def steps(value, start, *, callback, **_):
+        for fun in (10.0, 5.0, 4.99, 1.0, 0.95, 0.94, 0.93):
+            seen.append(fun)
+            try:
+                callback(intermediate_result=SimpleNamespace(fun=fun))
+            except StopIteration:
+                break
+        return SimpleNamespace(x=start, fun=fun)
+
+    monkeypatch.setattr(widths, "minimize", steps)
+    X = np.arange(6.0).reshape(3, 2)
+    widths._most_likely(widths._start(2, 0.1), X, X[:, :1], widths._Where(None, "rbf"))
+    assert seen[-1] == 0.94
