@@ -241,7 +241,6 @@ def test_blocks_of_observations_do_not_matter(rng, monkeypatch):
     replicates = rs.replicate(moments, rs.plan_from_indices(indices, 40))
     whole = replay_covariance(replicates, controlled=True)
     monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", 17)
-    monkeypatch.setattr("replaystats.engine.linear.TILE_ROWS", 17)
     other = rs.replicate(moments, rs.plan_from_indices(indices, 40))
     assert len(other.plan.row_blocks) == 3
     np.testing.assert_allclose(replay_covariance(other, controlled=True).sampling, whole.sampling, rtol=1e-12)
