@@ -89,6 +89,10 @@ class Commands(TyperGroup):
                 raise
             typer.echo(f"Error: Some code that the command ran called sys.exit({error.code!r}).", err=True)
             raise typer.Exit(2) from error
+        finally:
+            from .console import answer_programs
+
+            answer_programs(False)  # the next command of this process may be without --json
 
 
 @contextmanager
