@@ -64,10 +64,11 @@ def result_page(**parts: Any) -> str:
 
 
 def page_figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:
-    """Return a plot for a page, with a line on how to read it; large numbers have separators, not offsets."""
+    """Return a plot for a page, with a line on how to read it; no axis has a factor or an offset."""
     for axis in (ax.xaxis, ax.yaxis):
-        if axis.get_scale() == "linear" and max(map(abs, axis.get_view_interval())) >= 1e4:
-            axis.set_major_formatter("{x:,.0f}")
+        largest = max(map(abs, axis.get_view_interval()))
+        if axis.get_scale() == "linear" and not 1e-3 <= largest < 1e4:
+            axis.set_major_formatter("{x:,.0f}" if largest >= 1e4 else "{x:.3g}")
         elif hasattr(axis.get_major_formatter(), "set_useOffset"):
             axis.get_major_formatter().set_useOffset(False)
     if ax.get_xscale() == "linear":
