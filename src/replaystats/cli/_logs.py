@@ -333,7 +333,7 @@ class TablePolicy:
         if -1 in found:
             missing = wanted[found.index(-1)].tolist()
             rule = "probabilities for every state in which an episode goes on or is cut off"
-            hint = "Add a row for it, or fill in its columns there."
+            hint = "Add a row for it, fill in its columns there, or say which episodes end: --terminated."
             raise ValueError(must_be(self.option, rule, f"none for {missing}", hint))
         return np.asarray(self.probabilities[found])
 
