@@ -3,8 +3,9 @@
 Usage: python tools/count.py [folder]
 
 A code line is a line with code on it: docstrings, comments and blank lines do not count. A judged number is a
-constant of a module, in capitals, whose value is a number or a tuple of numbers. No judgements are those
-whose comment, on the line or above it, begins with one of these words, which are counted apart:
+constant of a module, in capitals, whose value is a number, a tuple of numbers or a grid; what is computed
+from other such numbers is theirs. No judgements are those whose comment, on the line or above it, begins with
+one of these words, which are counted apart:
 
 Rounding  what a double can tell apart, and iterations down to that;
 Batch     how much is computed, held or sent at a time: another value gives the same answer;
@@ -110,6 +111,9 @@ def _is_numeric(value: ast.expr) -> bool:
         return _is_numeric(value.operand)
     if isinstance(value, ast.BinOp):
         return _is_numeric(value.left) and _is_numeric(value.right)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "tuple":
+        grid = value.args[0]
+        return isinstance(grid, ast.GeneratorExp) and isinstance(grid.elt, ast.BinOp)
     return isinstance(value, ast.Tuple) and bool(value.elts) and all(map(_is_numeric, value.elts))
 
 

@@ -37,7 +37,7 @@ def recommended(g, f, half_samples, draw, constant):
     if not ill_posed and crossing <= 0.01 and away >= 4.0:
         return "well", crossing, np.linalg.solve(A, f.sum(axis=0))
     if ill_posed:
-        subsets, kappa, path = draw("U", max(min(7 * q, n // 2), round(0.3 * n))), 1.5, PENALTIES
+        subsets, kappa, path = draw("U", max(min(10 * q, n // 2), round(0.3 * n))), 1.5, PENALTIES
     else:
         subsets, kappa, path = draw("V", n), 0.5, [0.0, *PENALTIES]
     scale = np.linalg.norm(A, 2) * len(subsets[0]) / n

@@ -17,7 +17,7 @@ def bayes_factor(t, n, g):
     return found / stats.t.pdf(t, n - 1)
 
 
-def betting_ends(values, alpha, cap=0.5, cells=1000):
+def betting_ends(values, alpha, cap=0.5, cells=2000):
     """Ends of the cells of a grid in which a lower bound of the hedged capital never reached 1 / alpha."""
     kept = []
     for cell in range(cells):

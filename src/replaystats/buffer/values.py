@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.entries import check_known
 from .._core.errors import ReplayWarning, must_be
-from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS
+from .._core.thresholds import CHECK_LEVEL, N_INSTRUMENTS, SEVERAL
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
     check_array,
@@ -32,7 +32,7 @@ from ..moments import Moments, lstd_moments, lstd_q_moments
 from ..moments.factored import FactoredMoments, HeldMoments
 from ..moments.lstd_q import ActionFeatures
 from ..moments.steps import value_limits
-from ..ope.linear import N_INSTRUMENTS, hotelling_p_value
+from ..ope.linear import hotelling_p_value
 from .rows import BLOCK_ROWS, TERMINATED, finished_returns, gather_episodes
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class LastLayer:
         theta, shrunk = self._solve(A, b, own)
         value = float(start[own] @ theta)
         bias = abs(start[own] @ shrunk) + abs(start @ self._solve(A, b, np.ones_like(own))[0] - value)
-        groups = np.array_split(np.random.default_rng(0).permutation(n), min(JACKKNIFE_GROUPS, n))
+        groups = np.array_split(np.random.default_rng(0).permutation(n), min(SEVERAL, n))
         left_out = []
         for group in groups if len(groups) > 1 else []:
             less_A, less_b = moments.sum_over(np.sort(group))

@@ -13,13 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, on_host
 from .._core.errors import ReplayWarning
 from .._core.random import stream
-from .._core.thresholds import (
-    CALIBRATION_ROWS,
-    LARGE_DENSE_SYSTEM,
-    MIN_EFFECTIVE,
-    MONTE_CARLO_TARGET,
-    OUTSIDE_LEVEL,
-)
+from .._core.thresholds import LARGE_DENSE_SYSTEM, MIN_EFFECTIVE, NEGLIGIBLE, SAMPLED_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
 from ..inference.diagnosis import Diagnosis
@@ -228,7 +222,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
             residuals = optimism * (self._targets - leave_one_out(fitted))
             of: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
             share, at = len(fitted) * fitted.leaf_size / n, partial(of, fitted)
-            if sampled is not None and share <= MONTE_CARLO_TARGET:
+            if sampled is not None and share <= NEGLIGIBLE:
                 return Calibration(self._targets - residuals, residuals, changes=lambda _: share, **known)
             return Calibration(self._targets - residuals, residuals, changes=at, **known)
         return replace(super()._calibrate(), **known)
@@ -263,8 +257,8 @@ class AnswersOfKernelRidge(ReplayedRegression):
         found, spread = super()._outside(points), self._spread()
         if spread is not None:
             n = len(self.X_fit_)
-            rows = np.arange(n) if n <= CALIBRATION_ROWS else stream(0, 5).permutation(n)[:CALIBRATION_ROWS]
-            found = found | (spread(points) > exceeded(spread.of_rows(rows), OUTSIDE_LEVEL))
+            rows = np.arange(n) if n <= SAMPLED_ROWS else stream(0, 5).permutation(n)[:SAMPLED_ROWS]
+            found = found | (spread(points) > exceeded(spread.of_rows(rows), NEGLIGIBLE / 2))
         return found
 
     @property

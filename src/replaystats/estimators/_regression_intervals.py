@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host, take_rows, to_numpy
 from .._core.errors import ReplayWarning, must_be, require_extra
-from .._core.thresholds import FEW_VALUES, OUTSIDE_LEVEL, SMALL, SMALL_SHARE
+from .._core.thresholds import NEGLIGIBLE, SMALL, SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_real
 from ..inference.held_out import LeftOutRows, leave_out
@@ -170,7 +170,7 @@ class PredictsNewObservations(ABC):
         - ``method="features"`` and ``"local"``: jackknife+ with exact leave-one-out fits, for which the same
           is proved (Barber and others 2021). Units, widths, penalties, landmarks and cuts are those of all
           rows, which are many for what was learnt: errors grow by sqrt(1 + 2 d / n) for d learnt parameters
-          (Mallows 1973, Efron 1986). Of more than 10,000 rows a sample of 10,000 makes the intervals.
+          (Mallows 1973, Efron 1986). Of more than 20,000 rows a sample of 20,000 makes the intervals.
         - Where they are not, or rows come in groups: CV+ with fits that learnt everything without a fold.
         - With a kernel, an interval is wider where rows are sparser than around nine of ten rows: residuals
           are compared in units of the spread that the Gaussian process behind the fit expects.
@@ -240,7 +240,7 @@ class PredictsNewObservations(ABC):
         return self._outside(self._check_points(on_host(X)))
 
     def _outside(self, points: Any) -> BoolArray:
-        return beyond_columns(self.X_fit_, points, OUTSIDE_LEVEL)
+        return beyond_columns(self.X_fit_, points, NEGLIGIBLE / 2)
 
     @property
     def held_out_predictions_(self) -> FloatArray:
@@ -438,8 +438,9 @@ def copies_of_rows(X: Any, y: FloatArray) -> IntArray | None:
     n_copies = int(np.count_nonzero(copied))
     if n_copies <= SMALL_SHARE * len(y) or copied.mean() < 1.0 - SMALL:
         return None
+    # So many pairs of rows would agree by chance if columns were independent and their values equally likely.
     values = [len(np.unique(column)) for column in (*points.T, *y.T)]
-    if np.log(values).sum() <= FEW_VALUES * np.log(len(y)):
+    if len(y) ** 2 / 2 > SMALL * n_copies * np.prod(values, dtype=np.float64):
         return None
     new = np.ones(len(y), dtype=bool)
     new[alike[copied] + 1] = False

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.choice import Choice, is_auto
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
-from .._core.thresholds import FIRST_RESAMPLES, SAME_COEFFICIENTS
+from .._core.thresholds import MANY
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice, check_int
 from ..basis import Basis
@@ -29,6 +29,10 @@ from .lstd_q import LSTDQ, OfActions
 from .policy import PolicyValue
 
 EVALUATIONS = ("replay", "plug_in")
+
+# Rounding: half the digits. Policy iteration stops when no coefficient moves by more than this share of the
+# largest: greedy actions of equal value may change forever.
+SAME_COEFFICIENTS = 1e-8
 
 
 @dataclass(eq=False, repr=False)
@@ -185,9 +189,7 @@ class LSPI(OfActions):
             moments.n_observations,
             statistic=self.resampling_.statistic,
             subsample_size=size,
-            n_resamples=FIRST_RESAMPLES
-            if is_auto(self.resampling_.n_resamples)
-            else self.resampling_.n_resamples,
+            n_resamples=MANY if is_auto(self.resampling_.n_resamples) else self.resampling_.n_resamples,
             random_state=rng,
         )
 

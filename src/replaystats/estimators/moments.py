@@ -24,14 +24,7 @@ from .._core.choice import Choice, is_auto
 from .._core.config import step
 from .._core.errors import must_be
 from .._core.random import as_generator
-from .._core.thresholds import (
-    ANNOUNCED_WORK,
-    FIRST_RESAMPLES,
-    GROUPED_PILOT,
-    MOST_RESAMPLES,
-    MOST_SPARSE,
-    MOST_UNCONTROLLED,
-)
+from .._core.thresholds import ANNOUNCED_WORK, DRAWS, MANY, MOST_RESAMPLES, SEVERAL
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_instance
 from ..engine import replicate
@@ -187,10 +180,10 @@ class ReplayedMoments(Replayed):
         estimate = average(members, self.combine).within(setting)
         if grow:
             # Without the control variate noise may never become small: then as many as were once usual.
-            most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
+            most = MOST_RESAMPLES if estimate.method == "controlled" else DRAWS
             with step("Adding subsets"):
                 estimate, self.choices_["n_resamples"] = grow_resamples(
-                    estimate, self._questions, most=MOST_SPARSE if sparse else most
+                    estimate, self._questions, most=MANY if sparse else most
                 )
         return self._finish(estimate)
 
@@ -208,7 +201,7 @@ class ReplayedMoments(Replayed):
             free = is_auto(drawn.n_resamples)
             found = recommended_estimate(
                 moments,
-                n_resamples=FIRST_RESAMPLES if free else drawn.n_resamples,
+                n_resamples=MANY if free else drawn.n_resamples,
                 plan=plan,
                 random_state=rng,
                 executor=executor,
@@ -234,7 +227,7 @@ class ReplayedMoments(Replayed):
     def _grouping(self, moments: HeldMoments, rng: np.random.Generator) -> Grouping | None:
         """Deal units into groups where single ones would take noticeably longer."""
         count = self.resampling_.n_resamples
-        return choose_grouping(moments, FIRST_RESAMPLES if count is None or is_auto(count) else count, rng)
+        return choose_grouping(moments, MANY if count is None or is_auto(count) else count, rng)
 
     def _plan(self, moments: HeldMoments | SparseMoments, rng: np.random.Generator) -> ResamplingPlan:
         """Draw the subsets, choosing what is "auto"."""
@@ -247,7 +240,7 @@ class ReplayedMoments(Replayed):
         elif self.grouping_ is not None:
             size = self.grouping_.subsample_size(size)
         if is_auto(number):
-            number = GROUPED_PILOT if grouped else FIRST_RESAMPLES
+            number = SEVERAL if grouped else MANY
         return make_plan(
             moments.n_observations,
             statistic=drawn.statistic,
@@ -355,7 +348,7 @@ class ReplayedMoments(Replayed):
 def _check_determined(moments: FactoredMoments) -> None:
     """Refuse more functions than there are steps where so many unknowns take more than a minute."""
     steps, q = len(moments.left), moments.n_basis
-    if q > steps and (seconds := solve_seconds(FIRST_RESAMPLES, q)) > ANNOUNCED_WORK:
+    if q > steps and (seconds := solve_seconds(MANY, q)) > ANNOUNCED_WORK:
         rule = f"of at most one function a step where systems are large ({steps} steps)"
         got = f"{q} functions, whose subsets take about {seconds / 60:.0f} minutes"
         raise ValueError(must_be("basis", rule, got, "Use fewer columns, or their principal components."))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, to_numpy
 from .._core.choice import is_auto
 from .._core.errors import must_be
-from .._core.thresholds import AUTO_POINTS, GROUPS, MOST_BOUNDED, MOST_OBSERVED, SPARSE_FROM
+from .._core.thresholds import DENSE_SYSTEM, MANY, SQUARE_ROWS
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_weights, is_whole
 from ..basis import Basis, Centered, OneHot, Tabular
@@ -33,6 +33,9 @@ from ..moments.steps import check_log, horizon, step_discounts, step_rewards, va
 from ..moments.units import deal, sum_into_units
 from ..plans.make import SCHEMES
 from .moments import ReplayedMoments
+
+# From so many indicators on, systems are sparse: a dense solve of q unknowns costs q^3.
+SPARSE_FROM = MANY
 
 
 class PolicyEvaluation(ReplayedMoments):
@@ -70,7 +73,7 @@ class PolicyEvaluation(ReplayedMoments):
             self.basis_: Basis = wanted.fit(points, rng, departed=departed)
         else:
             points = array_namespace(self._visited).concat([self._visited, like(points, self._visited)])
-        self._visited = points[:: -(-len(points) // MOST_OBSERVED)]
+        self._visited = points[:: -(-len(points) // SQUARE_ROWS)]
 
     def _wanted_basis(self, data: Any, *, fitted: bool) -> Basis:
         """Check log and basis, and return the basis that is fitted unless it is fitted already."""
@@ -152,7 +155,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _noise_points(self) -> FloatArray | None:
         """Return features of some visited states: coefficients of functions that overlap mean little."""
-        return to_numpy(self._features(self._visited[:: -(-len(self._visited) // AUTO_POINTS)]))
+        return to_numpy(self._features(self._visited[:: -(-len(self._visited) // MANY)]))
 
     def _in_units(self, steps: FactoredMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""
@@ -180,7 +183,7 @@ class PolicyEvaluation(ReplayedMoments):
             return None
         n, steps = len(data), data.transitions()
         self._look_at(step_rewards(None, steps.rewards, steps.states), data)
-        return np.arange(n) if n <= GROUPS or not self._may_deal else deal(n, GROUPS, rng)
+        return np.arange(n) if n <= MANY or not self._may_deal else deal(n, MANY, rng)
 
     def _look_at(self, rewards: FloatArray, data: Trajectories) -> None:
         """Remember what bounds values (rewards, discount, ends) and whether units follow each other."""
@@ -221,8 +224,8 @@ class PolicyEvaluation(ReplayedMoments):
         return to_numpy(self._features(self._some_visited()))
 
     def _some_visited(self, times: int = 1) -> Any:
-        """Return so many of the visited states that, `times` over, they are about `MOST_BOUNDED`."""
-        return self._visited[:: max(1, len(self._visited) * times // MOST_BOUNDED)]
+        """Return so many of the visited states that, `times` over, they are about `DENSE_SYSTEM`."""
+        return self._visited[:: max(1, len(self._visited) * times // DENSE_SYSTEM)]
 
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.basis_(X)

@@ -17,7 +17,7 @@ from .._core.config import step
 from .._core.entries import check_unconverted, number_labels
 from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.shown import Shown
-from .._core.thresholds import AUTO_CAP, AUTO_POINTS, AUTO_ROWS, MOST_OBSERVED
+from .._core.thresholds import CHEAP_WORK, DRAWS, MANY, SQUARE_ROWS
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_array, check_bool, check_real, resolve_subsample_size
 from ..engine.linear import Ensemble
@@ -231,14 +231,14 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed, Show
     def _default_question(self) -> Any:
         """Return some training rows."""
         n = self.X_fit_.shape[0]
-        return take_rows(self.X_fit_, np.unique(np.linspace(0, n - 1, AUTO_POINTS).astype(np.intp)))
+        return take_rows(self.X_fit_, np.unique(np.linspace(0, n - 1, MANY).astype(np.intp)))
 
     def _places_of(self, X: Any) -> Any:
         return _numbers(X)
 
     def _observed(self) -> FloatArray | None:
         rows = _numbers(self.X_fit_)
-        return None if rows is None else rows[:: -(-len(rows) // MOST_OBSERVED)]
+        return None if rows is None else rows[:: -(-len(rows) // SQUARE_ROWS)]
 
     def _diagnosis(self, asked: Any, places: Any) -> Any:
         return super()._diagnosis(asked, None if self._observed() is None else places)
@@ -287,7 +287,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed, Show
         estimate = average(members, self.combine, scalar=self.y_fit_.ndim == 1)
         if grow:
             assert members.plan is not None
-            affordable = min(AUTO_CAP, AUTO_ROWS // members.plan.subsample_size)
+            affordable = min(DRAWS, CHEAP_WORK // members.plan.subsample_size)
             cap = max(affordable, members.plan.n_resamples)
             with step("Adding subsets"):
                 estimate, self.choices_["n_resamples"] = grow_resamples(

@@ -18,7 +18,7 @@ from .._core.config import step
 from .._core.entries import check_unconverted, date_columns
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
-from .._core.thresholds import CANDIDATE_SHARES, PILOT_MODELS
+from .._core.thresholds import SEVERAL
 from .._core.typing import FloatArray
 from .._core.validation import (
     check_instance,
@@ -31,7 +31,7 @@ from ..engine.learner import ModelReplicates, replicate_learner
 from ..plans import Resampling, ResamplingPlan, make_plan
 from ..plans.make import first_resamples
 from ..plans.plan import check_draws_rows
-from ..tuning.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
+from ..tuning.ensembles import candidate_sizes, choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ._regression_intervals import copies_of_rows
 from .regression import ReplayedRegression, check_groups
 
@@ -231,7 +231,7 @@ class ReplayRegressor(ReplayedRegression):
 
     def _choose_size(self, rng: np.random.Generator) -> Choice:
         n, seed = self._n_units, draw_seed(rng)
-        sizes = sorted({max(1, int(n * share)) for share in CANDIDATE_SHARES})
+        sizes = candidate_sizes(n, most=n)
         rows = pilot_rows(self.X_fit_.shape[0], rng)
         drawn = rows if self._units is None else self._units[rows]
         errors = []
@@ -239,7 +239,7 @@ class ReplayRegressor(ReplayedRegression):
             draw = partial(
                 make_plan, n, statistic=self._statistic(size), subsample_size=size, random_state=rng
             )
-            members = self._replicate(draw(n_resamples=PILOT_MODELS), seed)
+            members = self._replicate(draw(n_resamples=SEVERAL), seed)
             subsets, values = members.plan.indices(), members.values(take_rows(self.X_fit_, rows))
             averaged = n_averaged(draw(n_resamples=self._first_resamples(size)))
             errors.append(out_of_bag_errors(values, subsets, drawn, self._targets[rows], n_averaged=averaged))

@@ -18,7 +18,7 @@ from scipy import special
 from .._core.arrays import like, to_numpy
 from .._core.config import in_blocks
 from .._core.errors import must_be
-from .._core.thresholds import FIRST_RESAMPLES, GROWTH
+from .._core.thresholds import MANY
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_instance, check_real
 from ..engine import MomentReplicates
@@ -77,7 +77,7 @@ def tail_index(theta: FloatArray) -> float:
     >>> tail_index(rng.normal(size=(1000, 3))) > 4 > 2 > tail_index(rng.standard_cauchy((1000, 3)))
     True
     """
-    if len(theta) < FIRST_RESAMPLES:
+    if len(theta) < MANY:
         return float("nan")
     flat = theta.reshape(len(theta), -1)
     deviation = np.abs(flat - np.median(flat, axis=0))
@@ -228,7 +228,7 @@ class ReplayVariance:
         if noise == 0:
             return self.n_used
         if sampling == 0:
-            return GROWTH * self.n_used
+            return 2 * self.n_used
         return max(1, math.ceil(self.n_used * noise * (1 - share) / (share * sampling)))
 
     @classmethod

@@ -15,7 +15,6 @@ import numpy as np
 
 from .._core.arrays import is_foreign
 from .._core.errors import must_be
-from .._core.thresholds import CORRELATED
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_instance, check_int, check_integers
 from ..engine.linear import functionals
@@ -188,7 +187,7 @@ def _politis_white(x: Any, scheme: str) -> float:
 
 def _bandwidth(autocovariance: FloatArray, n: int, run: int) -> int:
     """Return twice the first lag from which on `run` correlations in a row are negligible."""
-    limit = CORRELATED * math.sqrt(math.log10(n) / n)
+    limit = 2.0 * math.sqrt(math.log10(n) / n)
     small = np.abs(autocovariance[1:] / autocovariance[0]) < limit
     counts = np.convolve(small, np.ones(run), mode="valid")
     quiet = np.flatnonzero(counts == run)

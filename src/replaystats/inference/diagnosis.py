@@ -11,7 +11,7 @@ import numpy as np
 from .._core.errors import require_extra
 from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.shown import Shown
-from .._core.thresholds import MONTE_CARLO_TARGET
+from .._core.thresholds import NEGLIGIBLE
 from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
 from . import diagnosis_view
@@ -220,7 +220,7 @@ def _of_average(parts: ReplayVariance | None) -> dict[str, Any]:
         "zeta_1k": parts.zeta_1k,
         "zeta_kk": parts.zeta_kk,
         "monte_carlo_share": parts.monte_carlo_share,
-        "n_resamples_needed": parts.n_resamples_for(MONTE_CARLO_TARGET),
+        "n_resamples_needed": parts.n_resamples_for(NEGLIGIBLE),
         "conditions": paper_conditions(parts.plan, parts.monte_carlo_share),
     }
 

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core.thresholds import (
-    HEAVY_TAIL,
-    SMALL,
-    SMALL_SHARE,
-    TOO_MANY_OUTSIDE,
-    TOO_NOISY,
-    WEAK_SEPARATION,
-    WORTHWHILE,
-)
+from .._core.thresholds import FAR, HEAVY_TAIL, IMMATERIAL, MAJORITY, SMALL, SMALL_SHARE
 from ..plans import ResamplingPlan
 from .risk import RiskTable
 
@@ -124,7 +116,7 @@ def recommend(
     if unstable > SMALL_SHARE:
         why = f"{unstable:.1%} of the subsets have a singular matrix or lie beyond one. {risks.why}"
         return Advice(action="replay with ridge", why=why)
-    if separation < WEAK_SEPARATION:
+    if separation < FAR:
         why = (
             f"The moment matrix is only {separation:.1f} standard errors from a singular one (a weak "
             "instrument, for example): estimates are biased and normal intervals rough."
@@ -139,7 +131,7 @@ def recommend(
 
 
 def _beyond_the_data(outside_share: float | None) -> Advice | None:
-    if outside_share is None or outside_share <= TOO_MANY_OUTSIDE:
+    if outside_share is None or outside_share <= SMALL:
         return None
     why = f"{outside_share:.0%} of the prediction points lie where there are no data."
     return Advice(action="collect data there", why=why)
@@ -151,13 +143,13 @@ def recommend_members(
     """Choose what to do about members of which only the answers are known."""
     if beyond := _beyond_the_data(outside_share):
         return beyond
-    if monte_carlo_share > TOO_NOISY:
+    if monte_carlo_share > MAJORITY:
         why = f"Monte-Carlo noise is {monte_carlo_share:.0%} of the variance: too much to compare estimates."
         return Advice(action="add subsets", why=why)
     if variance_ratio is None:
         return Advice(action="keep the plug-in", why=UNPREDICTED)
     ratio = f"Replay is predicted to have {variance_ratio:.2f} times the variance of one fit on all rows"
-    if variance_ratio < WORTHWHILE:
+    if variance_ratio < 1 - IMMATERIAL:
         return Advice(action="replay", why=f"{ratio}; the bias of smaller subsets is not included.")
     return Advice(action="keep the plug-in", why=f"{ratio}: no significant difference.")
 

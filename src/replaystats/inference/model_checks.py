@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from .._core.arrays import as_array
 from .._core.errors import must_be
-from .._core.thresholds import MOST_BOUNDED, MOST_OBSERVED, OUTSIDE_LEVEL
+from .._core.thresholds import DENSE_SYSTEM, NEGLIGIBLE, SQUARE_ROWS
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_rows
 from ..data._flat import are_names
@@ -129,13 +129,13 @@ def kernel_bellman_loss(errors: FloatArray, points: FloatArray, trajectory: IntA
     >>> small < kernel_bellman_loss(noise + x, x[:, None], np.arange(200))
     True
     """
-    step = -(-len(errors) // MOST_OBSERVED)
+    step = -(-len(errors) // SQUARE_ROWS)
     errors, points, trajectory = errors[::step], points[::step], trajectory[::step]
     if np.unique(trajectory).size == 1:
         trajectory = np.arange(len(errors))
     spread = points.std(axis=0)
     units = points / np.where(spread > 0, spread, 1.0)
-    pilot = pdist(units[:: -(-len(units) // MOST_BOUNDED)])
+    pilot = pdist(units[:: -(-len(units) // DENSE_SYSTEM)])
     width = float(np.median(pilot[pilot > 0])) if (pilot > 0).any() else 1.0
     total, n_pairs = 0.0, 0
     for first in range(0, len(errors), _BLOCK_ROWS):
@@ -184,12 +184,12 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     if wanted.shape[1] != data.shape[1]:
         rule = f"of the same dimension as `observed` ({data.shape[1]})"
         raise ValueError(must_be("points", rule, f"shape {wanted.shape}"))
-    data = data[:: -(-len(data) // MOST_OBSERVED)]
+    data = data[:: -(-len(data) // SQUARE_ROWS)]
     spread = data.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)  # off a constant variable, distance counts as it is
     tree = cKDTree(data / scale)
     rank = max(1, int(np.sqrt(len(data))))
     own = np.asarray(tree.query(data / scale, k=[min(rank + 1, len(data))])[0])  # the first is itself
     distance = np.asarray(tree.query(wanted / scale, k=[rank])[0])
-    outside: BoolArray = distance[:, 0] > np.quantile(own[:, 0], 1.0 - 2.0 * OUTSIDE_LEVEL)
+    outside: BoolArray = distance[:, 0] > np.quantile(own[:, 0], 1.0 - NEGLIGIBLE)
     return outside

@@ -9,7 +9,7 @@ over the rows i (CV+ and jackknife+; Barber, Candes, Ramdas and Tibshirani 2021)
 average of the members whose subsets leave it out (jackknife+-after-bootstrap; Kim, Xu and Barber 2020), or
 the fit on all rows less a known change. Where rows come in groups and the new row is of a new group, every
 group counts alike, however many rows it has, and one more group is infinitely far away (Lee, Barber and
-Willett 2023). Of more than 10,000 rows a random sample of 10,000 makes the quantile.
+Willett 2023). Of more than 20,000 rows a random sample of 20,000 makes the quantile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .._core.arrays import like, to_numpy
 from .._core.config import memory_budget
 from .._core.linalg import kth_smallest
 from .._core.random import stream
-from .._core.thresholds import CALIBRATION_ROWS
+from .._core.thresholds import SAMPLED_ROWS
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_real
 from .held_out import LeftOutRows
@@ -223,9 +223,9 @@ def jackknife_plus(
 def calibration_rows(residuals: FloatArray) -> IntArray:
     """Return the rows with known residuals (n, n_outputs), in order; of more than 10,000 a random part."""
     known = np.flatnonzero(np.isfinite(residuals).all(axis=1))
-    if len(known) <= CALIBRATION_ROWS:
+    if len(known) <= SAMPLED_ROWS:
         return known
-    return np.sort(stream(0, 6).permutation(known)[:CALIBRATION_ROWS])
+    return np.sort(stream(0, 6).permutation(known)[:SAMPLED_ROWS])
 
 
 class Changes(Protocol):

@@ -11,7 +11,7 @@ from scipy import special
 from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.random import as_generator
-from .._core.thresholds import CHECK_LEVEL, FEWEST_DEGREES, N_MULTIPLIERS, POOLED_POINTS
+from .._core.thresholds import CHECK_LEVEL, DRAWS, SEVERAL
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from ..plans import ResamplingPlan
 from ..plans.plan import count_product
@@ -119,7 +119,7 @@ def simultaneous_level(shifts: FloatArray, confidence_level: float, *, random_st
     moving = error > 0
     if not moving.any():
         return confidence_level
-    multipliers = as_generator(random_state).normal(size=(N_MULTIPLIERS, len(shifts)))  # type: ignore[arg-type]
+    multipliers = as_generator(random_state).normal(size=(DRAWS, len(shifts)))  # type: ignore[arg-type]
     largest = np.abs(multipliers @ (centred[:, moving] / error[moving])).max(axis=1)
     critical = float(np.quantile(largest, confidence_level))
     return max(confidence_level, float(2 * special.ndtr(critical) - 1))
@@ -261,14 +261,14 @@ class PooledShare:
         """Degrees of freedom of a pooled variance: what finitely many members and rows leave open.
 
         A ratio with noise s^2 that keeps its own with the weight `trust` has the posterior variance
-        trust s^2, as for a normal mean under a normal prior; matched to a chi-square of the same relative
-        variance. Below a hundred members trust itself is mostly noise, hence the floor.
+        trust s^2, as for a normal mean under a normal prior; matched to a scaled inverse chi-square, whose
+        relative variance with d degrees of freedom is 2 / (d - 4).
 
         What the rows leave open is in a point's own ratio, and in the variance of a member at the point as
         far as members are linear in the data, which makes it a multiple of sum L^2.
         """
         left = self.trust * self.noise**2
-        of_members = max(FEWEST_DEGREES, 2 * self.share**2 / left) if left > 0 else float("inf")
+        of_members = 4 + 2 * self.share**2 / left if left > 0 else float("inf")
         if self.n_rows is None:
             return of_members
         least = 1 / self.n_rows
@@ -341,7 +341,7 @@ def _effective_rows(values: FloatArray, plan: ResamplingPlan, failed: BoolArray,
     usual, second = 3.0 / n, share / plan.design.factor
     if second <= 0:
         return 1 / usual
-    some = values[:, np.unique(np.linspace(0, values.shape[1] - 1, POOLED_POINTS).astype(np.intp))]
+    some = values[:, np.unique(np.linspace(0, values.shape[1] - 1, SEVERAL).astype(np.intp))]
     deviations = np.where(failed[:, None], 0.0, some - some[~failed].mean(axis=0))
     size = np.sqrt(np.maximum((deviations**2).sum(axis=0) / (n_used - 1), np.finfo(np.float64).tiny))
     right = deviations / size / (n_used - 1)

@@ -29,14 +29,14 @@ from scipy import special
 from .._core.arrays import is_foreign, to_numpy
 from .._core.thresholds import (
     CHECK_LEVEL,
-    GROUPS,
+    FAR,
     HEAVY_TAIL,
+    IMMATERIAL,
+    MANY,
     MIN_EFFECTIVE,
     MOST_WORK,
-    RIDGE_PENALTIES,
-    RISK_SHARES,
-    WEAK_SEPARATION,
-    WORTHWHILE,
+    PENALTIES,
+    SHARES,
 )
 from .._core.typing import FloatArray
 from ..engine import replicate
@@ -128,7 +128,7 @@ class RiskTable:
     @property
     def best(self) -> Candidate:
         """The candidate of least risk whose gain is significant and at least 3 %; else the plug-in."""
-        gaining = [one for one in self.candidates if one.significant and one.risk < WORTHWHILE]
+        gaining = [one for one in self.candidates if one.significant and one.risk < 1 - IMMATERIAL]
         return min(gaining, key=lambda one: one.risk, default=self.candidates[0])
 
     @property
@@ -235,7 +235,7 @@ def _ridge(stability: Stability, W: FloatArray) -> Candidate | None:
     """Return the ridge with the penalty of least risk; None where too little is left to judge it."""
     moments = stability.replicates.moments
     n, q = moments.n_observations, moments.n_basis
-    n_groups = int(min(n, GROUPS, MOST_WORK // (len(RIDGE_PENALTIES) * q**3)))
+    n_groups = int(min(n, MANY, MOST_WORK // (len(PENALTIES) * q**3)))
     if n_groups < MIN_EFFECTIVE:
         return None
     A, b = np.zeros((n_groups, q, q)), np.zeros((n_groups, q, moments.n_outputs or 1))
@@ -244,7 +244,7 @@ def _ridge(stability: Stability, W: FloatArray) -> Candidate | None:
     for units, g, f in unit_matrices(moments):
         np.add.at(A, group[units], g)
         np.add.at(b, group[units], f)
-    solvers = [scaled_ridge(moments, penalty) for penalty in (0.0, *RIDGE_PENALTIES)]
+    solvers = [scaled_ridge(moments, penalty) for penalty in (0.0, *PENALTIES)]
     A_all, b_all, rest = A.sum(axis=0), b.sum(axis=0), (n_groups - 1) / n_groups
     left_out = np.stack([s.scaled(rest).solve(A_all - A, b_all - b).theta for s in solvers], axis=1)
     covariance = jackknife_covariance(moments, stability.replicates.solver).reshape(-1, q, q)
@@ -261,9 +261,9 @@ def _ridge(stability: Stability, W: FloatArray) -> Candidate | None:
     return Candidate(
         action=ACTIONS[1],
         # No estimate gains more than all of the risk, whatever noise makes of the difference.
-        risk=max(1.0 - WORTHWHILE, float(risks[chosen])),
+        risk=max(IMMATERIAL, float(risks[chosen])),
         standard_error=float(error[chosen]) / plain_risk,
-        penalty=RIDGE_PENALTIES[chosen - 1],
+        penalty=PENALTIES[chosen - 1],
     )
 
 
@@ -305,13 +305,13 @@ def _replay(stability: Stability, W: FloatArray) -> Candidate | None:
     linear = stability.linear.of_all() or stability.linear
     second = second_order(moments, linear, W, k=n, with_replacement=False)
     found = []
-    for share in RISK_SHARES if second is not None else ():
+    for share in SHARES if second is not None else ():
         k = max(1, round(share * n))
         plan = make_plan(
             n, statistic="U", subsample_size=k, n_resamples=TILE_SUBSETS, random_state=PILOT_SEED
         )
         pilot = Stability(replicates=replicate(moments, plan, solver=replicates.solver, on_failure="drop"))
-        if not pilot.controllable or pilot.tail_index < HEAVY_TAIL or pilot.separation < WEAK_SEPARATION:
+        if not pilot.controllable or pilot.tail_index < HEAVY_TAIL or pilot.separation < FAR:
             continue
         measured = predicted_gain(pilot, W).error_ratio
         assert measured is not None  # the pilot is controllable
@@ -327,7 +327,7 @@ def _replayed(risk: float, error: float, share: float | None = None) -> Candidat
     """Return replay with this risk; its gain counts where a one-sided test finds it."""
     return Candidate(
         action=ACTIONS[2],
-        risk=max(1.0 - WORTHWHILE, risk),
+        risk=max(IMMATERIAL, risk),
         standard_error=error,
         significant=1.0 - risk >= _CLEAR * error,
         share=share,

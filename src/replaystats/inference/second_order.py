@@ -26,7 +26,7 @@ import numpy as np
 from scipy import special
 
 from .._core.linalg import scaled_singular_values
-from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS, SECOND_ORDER_WORK
+from .._core.thresholds import CHECK_LEVEL, MOST_WORK, SEVERAL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments.streamed import AnyMoments
@@ -148,8 +148,8 @@ def second_order(
         where n q^3 is too large.
     """
     n, q = moments.n_observations, moments.n_basis
-    step = math.ceil(n * float(q) ** 3 / SECOND_ORDER_WORK)
-    n_groups = min(JACKKNIFE_GROUPS, n // step)
+    step = math.ceil(n * float(q) ** 3 / MOST_WORK)
+    n_groups = min(SEVERAL, n // step)
     if linear.truncated or linear.set_aside or n_groups < 3 or n // step < 2 * q:
         return None
     X = np.eye(q) if X is None else X

@@ -11,7 +11,7 @@ from scipy.special import lambertw
 
 from .._core.entries import check_known
 from .._core.errors import must_be
-from .._core.thresholds import BETTING_CAP, BETTING_GRID, MIN_EFFECTIVE, TIGHTEST_AT
+from .._core.thresholds import BETTING_CAP, DRAWS, MIN_EFFECTIVE, TIGHTEST_AT
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_instance, check_length, check_range, check_real
 from .degrees import effective_sample, skewed
@@ -145,10 +145,10 @@ class Betting:
 
     def __init__(self, alpha: float) -> None:
         self._alpha = alpha
-        self._grid = np.linspace(0.0, 1.0, BETTING_GRID + 1)
-        self._up: FloatArray = np.zeros(BETTING_GRID + 1)  # logarithms of the two capitals
-        self._down: FloatArray = np.zeros(BETTING_GRID + 1)
-        self._alive = np.ones(BETTING_GRID, dtype=bool)  # cells
+        self._grid = np.linspace(0.0, 1.0, DRAWS + 1)
+        self._up: FloatArray = np.zeros(DRAWS + 1)  # logarithms of the two capitals
+        self._down: FloatArray = np.zeros(DRAWS + 1)
+        self._alive = np.ones(DRAWS, dtype=bool)  # cells
         self._count, self._sum, self._squares = 0, 0.0, 0.25  # a first guess of mean 1/2, variance 1/4
 
     def update(self, values: FloatArray) -> None:

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import ArpackError, eigs
 
 from .._core.choice import Choice
 from .._core.linalg import cholesky_stack, indefinite_stack
-from .._core.thresholds import FIRST_RESAMPLES, HEAVY_TAIL, MIN_EFFECTIVE, SMALL_SHARE, WEAK_SEPARATION
+from .._core.thresholds import FAR, HEAVY_TAIL, MANY, MIN_EFFECTIVE, SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
@@ -201,7 +201,7 @@ class Stability:
         """Standard errors between the moment matrix and a singular one, NaN without a linearisation."""
         if self.linear is None:
             return math.nan
-        eigenvalues = smallest_eigenvalues(self.replicates, self.linear, first=FIRST_RESAMPLES)
+        eigenvalues = smallest_eigenvalues(self.replicates, self.linear, first=MANY)
         return separation(eigenvalues, self.replicates.plan)
 
     @cached_property
@@ -288,7 +288,7 @@ class Stability:
             )
         if self.tail_index < HEAVY_TAIL:
             found.append(f"replicates have heavy tails (index {self.tail_index:.1f}, below {HEAVY_TAIL:g})")
-        if self.separation < WEAK_SEPARATION:
+        if self.separation < FAR:
             found.append(
                 f"the moment matrix is only {self.separation:.1f} standard errors from a singular one"
             )

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpstrf
 from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.random import as_generator
-from .._core.thresholds import JACKKNIFE_GROUPS, LARGE_DENSE_SYSTEM, MAX_BLOCKS
+from .._core.thresholds import LARGE_DENSE_SYSTEM, MANY, SEVERAL
 from .._core.typing import BoolArray, FloatArray, IntArray, RandomLike
 from .._core.validation import check_rows_magnitude
 from ..basis import Basis, Nystroem
@@ -174,11 +174,11 @@ def block_moments(
 
 
 def n_parts(n: int, q: int) -> int:
-    """Return into how many blocks n rows or groups are dealt: 200, or as many as the memory budget allows."""
+    """Return into how many blocks n rows or groups are dealt: 100, or as many as the memory budget allows."""
     bytes_each, budget = 4 * q * (q + 1), memory_budget()
-    n_blocks = min(n, MAX_BLOCKS, budget // (4 * bytes_each))
-    if n_blocks < min(n, JACKKNIFE_GROUPS):
-        needed = JACKKNIFE_GROUPS * 4 * bytes_each
+    n_blocks = min(n, MANY, budget // (4 * bytes_each))
+    if n_blocks < min(n, SEVERAL):
+        needed = SEVERAL * 4 * bytes_each
         raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
     return n_blocks
 

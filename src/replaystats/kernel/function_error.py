@@ -28,7 +28,7 @@ from scipy.linalg import eigh
 from .._core.arrays import to_numpy
 from .._core.config import memory_budget
 from .._core.random import stream
-from .._core.thresholds import DENSE_SYSTEM, PRIOR_DRAWS, PRIOR_WAVES
+from .._core.thresholds import DENSE_SYSTEM, MANY
 from .._core.typing import FloatArray, IntArray
 from .device import DeviceKernelRidge
 from .device_leaves import DeviceLeaves
@@ -176,14 +176,14 @@ def smoothing_bias(
         Points, in the units of the data.
     rough : Roughness
     """
-    names, gammas, scales = rough.draw(PRIOR_DRAWS)
+    names, gammas, scales = rough.draw(MANY)
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
     known, truth = _functions((problem.points, points), names, gammas)
     if isinstance(members, FeatureRidge):
         answers = members.smooth(problem, known, X)
     else:
         answers = to_numpy(members.refit(known).mean(X))
-    return np.asarray((answers - truth) ** 2 @ scales / PRIOR_DRAWS)
+    return np.asarray((answers - truth) ** 2 @ scales / MANY)
 
 
 def _functions(
@@ -192,17 +192,17 @@ def _functions(
     """Return values of one function of unit scale for every kernel and row of gammas at sets of points."""
     rng = stream(_SEED, 1)
     normal, phases = (
-        rng.standard_normal((gammas.shape[1], PRIOR_WAVES)),
-        rng.uniform(0, 2 * np.pi, PRIOR_WAVES),
+        rng.standard_normal((gammas.shape[1], DENSE_SYSTEM)),
+        rng.uniform(0, 2 * np.pi, DENSE_SYSTEM),
     )
-    heights = np.sqrt(2 / PRIOR_WAVES) * rng.standard_normal((PRIOR_WAVES, len(gammas)))
-    step = max(1, memory_budget() // (32 * PRIOR_WAVES))
+    heights = np.sqrt(2 / DENSE_SYSTEM) * rng.standard_normal((DENSE_SYSTEM, len(gammas)))
+    step = max(1, memory_budget() // (32 * DENSE_SYSTEM))
     values = [np.empty((len(points), len(gammas))) for points in places]
     for name in np.unique(names):
         frequencies = normal
         if name in MATERN:  # frequencies of Student's t with 2 nu degrees of freedom
             degrees = {"matern12": 1, "matern32": 3, "matern52": 5}[str(name)]
-            frequencies = normal / np.sqrt(stream(_SEED, 2).chisquare(degrees, PRIOR_WAVES) / degrees)
+            frequencies = normal / np.sqrt(stream(_SEED, 2).chisquare(degrees, DENSE_SYSTEM) / degrees)
         own = names == name
         for (points, found), gamma in product(
             zip(places, values, strict=True), np.unique(gammas[own], axis=0)

@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dposv
 from .._core.config import memory_budget, track
 from .._core.errors import must_be
 from .._core.random import stream
-from .._core.thresholds import CALIBRATION_ROWS
+from .._core.thresholds import SAMPLED_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
 from ..engine.executors import make_executor
@@ -274,8 +274,8 @@ def _fit(problem: KernelProblem, settings: LocalKernelRidge, trees: list[Partiti
     """Solve the system of every leaf; of more than 10,000 rows some are sampled for their residuals."""
     leaves, n = [rows for tree in trees for rows in tree.leaves], len(problem.y)
     wanted = np.zeros(n, dtype=bool)
-    if n > CALIBRATION_ROWS:
-        wanted[stream(0, 4).permutation(n)[:CALIBRATION_ROWS]] = True
+    if n > SAMPLED_ROWS:
+        wanted[stream(0, 4).permutation(n)[:SAMPLED_ROWS]] = True
     fits = make_executor(settings.n_jobs).stream(lambda rows: _solve(problem, rows, wanted[rows]), leaves)
     duals, total, n_failed = [], np.zeros_like(problem.y), 0
     for rows, (dual, residuals, failed) in zip(

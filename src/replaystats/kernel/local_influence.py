@@ -39,7 +39,7 @@ def leave_one_out(model: LocalKernelRidge | DeviceLeaves) -> FloatArray:
 
     Notes
     -----
-    One inverse per leaf: about three times the fit. Of more than 10,000 rows a sample of them, known since
+    One inverse per leaf: about three times the fit. Of more than 20,000 rows a sample of them, known since
     the fit; NaN elsewhere. A row that is alone in its leaf is predicted by the mean of y.
     """
     if isinstance(model, DeviceLeaves):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.thresholds import FAR_SHARE, SMALL
+from .._core.thresholds import NEGLIGIBLE, SMALL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
 from ..plans.listed import GivenPlan
@@ -43,7 +43,7 @@ def long_tailed(points: FloatArray) -> BoolArray:
     [False, True, False]
     """
     n, p = points.shape
-    n_far = max(1, round(FAR_SHARE * n))
+    n_far = max(1, round(NEGLIGIBLE * n))
     found = np.zeros(p, dtype=bool)
     step = max(1, _BLOCK_VALUES // n)
     for first in range(0, p, step):

@@ -18,6 +18,7 @@ widths of single columns that some hundred rows set to zero do not come back.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,18 +31,13 @@ from .._core.thresholds import (
     COMPARED_ROWS,
     DENSE_SYSTEM,
     EVIDENCE,
-    FEW_ROWS,
+    FOLDS,
     LARGE_DENSE_SYSTEM,
     LEAVES,
-    NO_GAIN,
-    PILOT_NEIGHBOURHOODS,
-    RANDOM_ROWS,
-    SEARCH_STEPS,
-    SEARCHED_ROWS,
-    START_BLOCKS,
-    STEP_MEMORY,
-    STEP_SIZE,
-    STEPS,
+    MANY,
+    PENALTIES,
+    SEVERAL,
+    SMALL,
 )
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
@@ -50,7 +46,7 @@ from .local import PartitionTree
 
 # Rounding: columns have unit scale, so with gamma beyond these a column moves no kernel value by 1e-5, or no
 # two points are alike; and noise is 1e-7, or a thousand times, what the function is.
-_LOG_GAMMA_BOUNDS, _LOG_ALPHA_BOUNDS = (-14.0, 7.0), (-16.0, 7.0)
+_LOG_BOUNDS = math.log(PENALTIES[0]), math.log(PENALTIES[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,7 +97,7 @@ class _Effort(NamedTuple):
     leaves: int  # leaves of neighbours in a step
 
 
-_ON_HOST = _Effort(SEARCHED_ROWS, 2, RANDOM_ROWS, LARGE_DENSE_SYSTEM, True, RANDOM_ROWS, PILOT_NEIGHBOURHOODS)
+_ON_HOST = _Effort(DENSE_SYSTEM, 2, LEAVES[0][0], LARGE_DENSE_SYSTEM, True, LEAVES[0][0], FOLDS)
 _ACCELERATED = _Effort(COMPARED_ROWS, 1, COMPARED_ROWS, 4 * COMPARED_ROWS, False, 2 * COMPARED_ROWS, 0)
 
 
@@ -188,7 +184,7 @@ def learn_bandwidths(
         learnt, place = _learn_from_few(units, targets, random_state, where, one_width=True)
         return replace(learnt, other_units=place == 1)
     kept = _screened(X, targets, random_state) if p > _most_columns(n) else np.arange(p)
-    learn = _learn_from_few if n < FEW_ROWS else _learn_from_many
+    learn = _learn_from_few if n < LARGE_DENSE_SYSTEM else _learn_from_many
     learnt, place = learn([points[:, kept] for points in units], targets, random_state, where)
     gamma = np.zeros(p)
     gamma[kept] = learnt.gamma
@@ -248,7 +244,7 @@ def _learn_from_many(
     """
     order, effort, p = rng.permutation(len(y)), where.effort, units[0].shape[1]
     firsts = _parts(order[: effort.starts * effort.search], effort.starts)
-    blocks = _parts(order[: START_BLOCKS * effort.compared], START_BLOCKS)
+    blocks = _parts(order[: FOLDS * effort.compared], FOLDS)
 
     def search(rows: IntArray, place: int) -> tuple[FloatArray, Any, int]:
         X = units[place]
@@ -302,19 +298,19 @@ def _descend(
     """
     low, high = np.transpose(_bounds(len(start)))
     here, slope, square, total = start, np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
-    seen, first, (keep, keep_square) = np.zeros(len(X), dtype=bool), STEPS // 2, STEP_MEMORY
-    for step in range(STEPS):
+    seen, first = np.zeros(len(X), dtype=bool), SEVERAL // 2
+    keep = 1.0 - SMALL  # of the mean slope, as Kingma and Ba (2015) recommend
+    for step in range(SEVERAL):
         rows_of = blocks.draw(here)
         gradient = _mean_slope(here, X, y, rows_of, where)
         slope = keep * slope + (1 - keep) * gradient
-        square = keep_square * square + (1 - keep_square) * gradient**2
-        mean = slope / (1 - keep ** (step + 1))
-        deviation = np.sqrt(square / (1 - keep_square ** (step + 1)))
-        size = STEP_SIZE * (0.55 + 0.45 * np.cos(np.pi * step / STEPS))
+        square += gradient**2
+        mean, deviation = slope / (1 - keep ** (step + 1)), np.sqrt(square / (step + 1))
+        size = SMALL * (0.55 + 0.45 * np.cos(np.pi * step / SEVERAL))
         here = np.clip(here - size * mean / np.maximum(deviation, 1e-8), low, high)
         total += here if step >= first else 0.0
         seen[np.concatenate(rows_of)] = True
-    return total / (STEPS - first), int(np.count_nonzero(seen))
+    return total / (SEVERAL - first), int(np.count_nonzero(seen))
 
 
 @dataclass(slots=True, eq=False)
@@ -349,7 +345,7 @@ def _mean_slope(
 
 
 def _bounds(n_parameters: int) -> list[tuple[float, float]]:
-    return [_LOG_GAMMA_BOUNDS] * (n_parameters - 1) + [_LOG_ALPHA_BOUNDS]
+    return [_LOG_BOUNDS] * n_parameters
 
 
 def _most_likely(
@@ -365,11 +361,11 @@ def _most_likely(
 
     def stop(intermediate_result: Any) -> None:
         nonlocal before, reached
-        if before - intermediate_result.fun < NO_GAIN:
+        if before - intermediate_result.fun < SMALL * EVIDENCE:
             raise StopIteration
         before, reached = reached, intermediate_result.fun
 
-    search = partial(minimize, jac=True, method="L-BFGS-B", options={"maxiter": SEARCH_STEPS}, callback=stop)
+    search = partial(minimize, jac=True, method="L-BFGS-B", options={"maxiter": MANY}, callback=stop)
     if not one_width:
         return search(value, start, bounds=_bounds(len(start)))
     p = len(start) - 1

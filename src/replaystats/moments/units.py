@@ -22,7 +22,7 @@ from .._core.config import memory_budget
 from .._core.entries import number_labels
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
-from .._core.thresholds import GROUPS, NOTICED_SECONDS
+from .._core.thresholds import CHEAP_WORK, MANY
 from .._core.typing import ArrayLike, IntArray, RandomLike
 from .._core.validation import check_choice, check_int, is_whole
 from .factored import (
@@ -249,16 +249,16 @@ def choose_grouping(moments: HeldMoments, n_resamples: int, rng: RandomLike = No
     True
     """
     n, written, held = moments.n_observations, is_written_out(moments), moments.held
-    if n < 2 * GROUPS:
+    if n < 2 * MANY:
         return None
     n_steps = len(moments.left) if isinstance(moments, FactoredMoments) else n
     cost = held_costs(moments.n_basis, n, n_steps, n_resamples)[0 if written else 1]
-    seconds = 1e-9 * cost * (_DEVICE_SHARE if is_accelerator(held) else 1.0)
+    cost *= _DEVICE_SHARE if is_accelerator(held) else 1.0
     # Devices sum written-out matrices at full speed, and factors that they could not write out hardly at all.
-    if seconds < NOTICED_SECONDS and (written or not is_foreign(held)):
+    if cost < CHEAP_WORK and (written or not is_foreign(held)):
         return None
-    reason = f"{n_resamples} subsets of single observations would take about {seconds:.2g} s"
-    return Grouping(deal(n, GROUPS, rng), GROUPS, reason)
+    reason = f"{n_resamples} subsets of single observations would take about {1e-9 * cost:.2g} s"
+    return Grouping(deal(n, MANY, rng), MANY, reason)
 
 
 def deal(n: int, n_groups: int, random_state: RandomLike = None) -> IntArray:

@@ -13,17 +13,11 @@ import numpy as np
 from scipy import special
 from scipy.spatial import cKDTree
 
-from .._core.thresholds import (
-    MARKOV_NEGLIGIBLE,
-    MARKOV_PERMUTATIONS,
-    MARKOV_ROWS,
-    MIN_EFFECTIVE,
-)
+from .._core.thresholds import DRAWS, FAR, MARKOV_NEGLIGIBLE, MIN_EFFECTIVE, SAMPLED_ROWS
 from .._core.typing import ArrayLike, FloatArray, IntArray
 
 # Batch: ends and steps among which neighbours are looked for, at most.
 _MOST_ENDS, _MOST_STEPS = 500, 20_000
-CLIPPED = 3.0  # standard deviations at which residuals are clipped; independence survives clipping
 
 
 class AssumptionTest(NamedTuple):
@@ -113,8 +107,8 @@ def order_test(values: FloatArray, unit: IntArray | None = None, *, alike: bool 
         drawn = np.random.default_rng(0).permutation(len(y))
         _, one, place = np.unique(unit[drawn], return_index=True, return_inverse=True)
         y = (np.bincount(place, weights=y[drawn]) / np.bincount(place))[np.argsort(drawn[one])]
-    if len(y) > MARKOV_ROWS:  # means of neighbours
-        first = np.linspace(0, len(y), MARKOV_ROWS, endpoint=False).astype(int)
+    if len(y) > SAMPLED_ROWS:  # means of neighbours
+        first = np.linspace(0, len(y), SAMPLED_ROWS, endpoint=False).astype(int)
         y = np.add.reduceat(y, first) / np.diff(first, append=len(y))
     n = len(y)
     if n < 8 or np.ptp(y) == 0.0:
@@ -148,14 +142,14 @@ def ranks_of(values: np.ndarray) -> FloatArray:
 def permutation_p_value(seen: float, draw: Callable[[], float]) -> tuple[float, int]:
     """Return the share of drawn statistics that reach the one seen, and how many were drawn.
 
-    At most `MARKOV_PERMUTATIONS`, fewer once ten have reached it: the p-value is then known well enough [1]_.
+    At most `DRAWS`, fewer once ten have reached it: the p-value is then known well enough [1]_.
 
     References
     ----------
     .. [1] J. Besag and P. Clifford (1991), Sequential Monte Carlo p-values, Biometrika 78.
     """
     reached = drawn = 0
-    while drawn < MARKOV_PERMUTATIONS and reached < MIN_EFFECTIVE:
+    while drawn < DRAWS and reached < MIN_EFFECTIVE:
         drawn += 1
         reached += draw() >= seen - 1e-9
     return (reached / drawn if reached == MIN_EFFECTIVE else (reached + 1) / (drawn + 1)), drawn
@@ -224,10 +218,10 @@ def covariance_test(
     y, past = (x[:, x.std(axis=0) > MARKOV_NEGLIGIBLE] for x in (outcomes, history))
     if not past.shape[1] or not y.shape[1]:
         return None
-    y, past = (np.clip(x, -CLIPPED * x.std(axis=0), CLIPPED * x.std(axis=0)) for x in (y, past))
+    y, past = (np.clip(x, -FAR * x.std(axis=0), FAR * x.std(axis=0)) for x in (y, past))
     y = y + MARKOV_NEGLIGIBLE * rng.normal(size=y.shape)
-    seen, multipliers = 0.0, rng.normal(size=(MARKOV_PERMUTATIONS, len(y)))
-    draws = np.zeros(MARKOV_PERMUTATIONS)
+    seen, multipliers = 0.0, rng.normal(size=(DRAWS, len(y)))
+    draws = np.zeros(DRAWS)
     for outcome in y.T:
         products = outcome[:, None] * past
         size = np.sqrt((products**2).sum(axis=0))
@@ -235,7 +229,7 @@ def covariance_test(
         seen = max(seen, float(np.abs(products.sum(axis=0)).max()))
         products -= products.mean(axis=0)
         draws = np.maximum(draws, np.abs(multipliers @ products).max(axis=1))
-    p = (1 + np.count_nonzero(draws >= seen)) / (MARKOV_PERMUTATIONS + 1)
+    p = (1 + np.count_nonzero(draws >= seen)) / (DRAWS + 1)
     return AssumptionTest(
         float(p), seen, f"{len(y)} steps, {y.shape[1] * past.shape[1]} products of residuals"
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.errors import must_be, renamed
 from .._core.linalg import in_span
-from .._core.thresholds import BEHAVIOR_ROWS, BEHAVIOR_TREES, FOLDS
+from .._core.thresholds import FOLDS, MANY, SAMPLED_ROWS
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length, check_magnitude
 from .counts import has_labels
@@ -162,7 +162,7 @@ def estimate_behavior(
     if states.shape[1] > len(states):
         states = in_span(states)[0]
     candidates = _candidates(states, chosen, unit, len(labels), seed)
-    step = -(-len(chosen) // BEHAVIOR_ROWS)
+    step = -(-len(chosen) // SAMPLED_ROWS)
     rows = np.arange(len(chosen))
     weights = mixture_weights(candidates[:, rows, chosen].T[::step])
     table[:, labels] = calibrated(np.tensordot(weights, candidates, axes=1), chosen)
@@ -219,7 +219,7 @@ def _candidates(states: FloatArray, chosen: IntArray, unit: IntArray, n_labels: 
     splits, shares = [], np.empty((len(chosen), n_labels))
     for k in np.unique(fold):
         fit, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        fit = np.sort(rng.choice(fit, min(len(fit), BEHAVIOR_ROWS), replace=False))
+        fit = np.sort(rng.choice(fit, min(len(fit), SAMPLED_ROWS), replace=False))
         splits.append((fit, out))
         shares[out] = (np.bincount(chosen[fit], minlength=n_labels) + 1.0) / (len(fit) + n_labels)
     if any(len(fit) <= states.shape[1] or np.ptp(chosen[fit]) == 0 for fit, _ in splits):
@@ -240,7 +240,7 @@ def _classifiers(d: int, n_labels: int, seed: int) -> list[Any]:
 
     squares = PolynomialFeatures(2 if d <= 30 else 1, include_bias=False)
     logistic = LogisticRegression(max_iter=500, C=10.0)
-    most = max(10, BEHAVIOR_TREES // (n_labels if n_labels > 2 else 1))
+    most = max(10, MANY // (n_labels if n_labels > 2 else 1))
     trees = {"max_leaf_nodes": 8, "min_samples_leaf": 20, "early_stopping": False, "random_state": seed}
     return [
         make_pipeline(StandardScaler(), FunctionTransformer(np.tanh), squares, logistic),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.thresholds import ONE_EPISODE
+from .._core.thresholds import MAJORITY
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_int, check_real
 from ..basis import Basis
@@ -305,7 +305,7 @@ def _about_large_episodes(problem: Problem) -> list[str]:
         each = np.asarray(np.bincount(problem.episode, weights=rows, minlength=len(data)), dtype=np.float64)
     total = float(np.abs(each).sum())
     largest = int(np.argmax(np.abs(each)))
-    if len(data) < 2 or total == 0.0 or np.abs(each[largest]) <= ONE_EPISODE * total:
+    if len(data) < 2 or total == 0.0 or np.abs(each[largest]) <= MAJORITY * total:
         return []
     share = float(np.abs(each[largest]) / total)
     return [f"Episode {largest} carries {share:.0%} of the sum of weighted returns: look at it."]

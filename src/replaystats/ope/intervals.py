@@ -8,14 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .._core.thresholds import MIN_EFFECTIVE
+from .._core.thresholds import MIN_EFFECTIVE, SKEWED
 from .._core.typing import FloatArray, IntArray
 from ..inference.pivot import Pivot
 from ..inference.producers import mean_pivot
 from .problem import Problem
 
-# The error of a t interval's coverage is of the order of skewness / sqrt(n); beyond this it is not used.
-SKEWED = 0.25
 # Cost: draws of the weights of all values, and how many weights are held at a time.
 _DRAWS, _AT_ONCE = 4000, 20_000_000
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .._core.thresholds import CHECK_LEVEL
+from .._core.thresholds import CHECK_LEVEL, HIGHEST_ORDER, MANY, MIN_EFFECTIVE, N_INSTRUMENTS, NEGLIGIBLE
 from .._core.typing import FloatArray, IntArray
 from ..basis import RBF, Basis, Fourier, Polynomial, Squashed
 from .intervals import GroupJackknife
@@ -23,8 +23,6 @@ JITTER = 1e-9
 _ROWS = 32_768
 # Batch: numbers of features that are kept between passes.
 _KEEP = 4_000_000
-# Random combinations of functions outside the basis that the score test takes as instruments.
-N_INSTRUMENTS = 5
 # Rounding: smaller parts than this of the variance of instruments are rounding, not functions outside the
 # basis.
 RESOLVED = 1e-10
@@ -298,15 +296,8 @@ def td_errors(problem: Problem, rows: slice, here: FloatArray, ahead: FloatArray
     return errors
 
 
-# Coefficients at most, and steps for each at least.
-MAX_COEFFICIENTS, STEPS_PER_COEFFICIENT = 160, 8
-LARGEST_DEGREE = 5
 # Batch: the choice sees at most so many steps, in so many groups.
 CHOICE_STEPS, CHOICE_GROUPS = 20_000, 10
-# Larger bases in a row that may bring nothing before the search ends.
-PATIENCE = 2
-_BUMPS = (50, 100, 200)
-_WAVES = (3, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,15 +333,15 @@ class BasisTest:
 
 def family(dimension: int, most: int, n_places: int) -> Iterator[tuple[str, Basis]]:
     """Return bases from small to large: polynomials of squashed states, waves in few dimensions, bumps."""
-    for degree in range(1, LARGEST_DEGREE + 1):
+    for degree in range(1, HIGHEST_ORDER + 1):
         if math.comb(degree + dimension, dimension) <= most:
             inner = Polynomial(degree, dimension=dimension, family="chebyshev")
             yield f"polynomials of degree {degree}", Squashed(inner)
-    for order in _WAVES if dimension <= 2 else ():
+    for order in (HIGHEST_ORDER // 2, HIGHEST_ORDER) if dimension <= 2 else ():
         if (2 * order + 1) ** dimension <= most:
             yield f"waves of order {order}", Squashed(Fourier(order, dimension=dimension, period=4.0))
-    for n_centers in _BUMPS:
-        if n_centers + 1 <= min(most, n_places):
+    for n_centers in (MANY // 2, MANY):
+        if n_centers <= min(most, n_places):
             yield f"{n_centers} bumps", Squashed(RBF(n_centers, intercept=True))
 
 
@@ -358,7 +349,7 @@ def choose_basis(problem: Problem, rng: np.random.Generator) -> tuple[str, Basis
     """Return the first basis that the test is silent about, or the one with the smallest held-out error."""
     small = _few_steps(problem)
     places = small.places
-    most = min(MAX_COEFFICIENTS, len(small) // STEPS_PER_COEFFICIENT) // problem.n_actions
+    most = min(2 * MANY, len(small) // MIN_EFFECTIVE) // problem.n_actions
     members = family(places.shape[1], max(most, 2), n_distinct(places))
     candidates = [(name, basis.fit(places, rng)) for name, basis in members]
     if not candidates:
@@ -379,9 +370,9 @@ def choose_basis(problem: Problem, rng: np.random.Generator) -> tuple[str, Basis
 
 
 def _no_longer_better(tests: list[BasisTest]) -> bool:
-    """Tell whether the last `PATIENCE` bases did not make held-out errors smaller by a hundredth."""
+    """Tell whether the last two bases, for even and odd functions, did not lower held-out errors."""
     errors = [t.squared_error for t in tests]
-    return len(errors) > PATIENCE and min(errors[-PATIENCE:]) > 0.99 * min(errors[:-PATIENCE])
+    return len(errors) > 2 and min(errors[-2:]) > (1.0 - NEGLIGIBLE) * min(errors[:-2])
 
 
 def judge(model: LinearModel, name: str, richer: Basis, rng: np.random.Generator) -> BasisTest:
@@ -431,7 +422,7 @@ def _richer(
         return candidates[place + 1][1]
     d = places.shape[1]
     degree = 1
-    while math.comb(degree + 1 + d, d) <= 400 and degree < LARGEST_DEGREE + 2:
+    while math.comb(degree + 1 + d, d) <= 400 and degree < HIGHEST_ORDER + 2:
         degree += 1
     return Squashed(Polynomial(degree, dimension=d, family="chebyshev")).fit(places, rng)
 

@@ -11,14 +11,17 @@ import numpy as np
 
 from .._core.thresholds import (
     CHECK_LEVEL,
+    FAR,
     FOLDS,
     MARKOV_NEGLIGIBLE,
-    MARKOV_REAL_ROWS,
-    MARKOV_ROWS,
+    MIN_EFFECTIVE,
+    PENALTIES,
+    SAMPLED_ROWS,
+    SEVERAL,
+    SQUARE_ROWS,
 )
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .assumption_tests import (
-    CLIPPED,
     AssumptionTest,
     covariance_test,
     mean_test,
@@ -30,10 +33,6 @@ from .counts import is_discrete
 
 # Cost: permutations that only standardise the statistics.
 _PILOT = 39
-_BINS = 8
-_NEIGHBORS = 8
-_COLUMNS = 30  # labels of the step before that are compared
-_PENALTIES = (1e-6, 1e-4, 1e-2, 1e-1, 1e1)
 
 
 def markov_tests(
@@ -191,7 +190,7 @@ def _codes(*columns: np.ndarray) -> IntArray:
     return code
 
 
-def _bins(values: np.ndarray, n: int = _BINS) -> IntArray:
+def _bins(values: np.ndarray, n: int = MIN_EFFECTIVE) -> IntArray:
     """Return labels of values: themselves if few are distinct, else equal parts of their order."""
     distinct, label = np.unique(values, return_inverse=True)
     if len(distinct) <= n:
@@ -208,7 +207,7 @@ def _discrete(log: _Log, rng: np.random.Generator) -> Tests:
     state, pair = _codes(log.states), _codes(log.states, actions)
     paid, before = _bins(_standard_within(log.rewards[:, None], pair)[:, 0]), np.arange(len(pair)) - 1
     follows = np.where(log.terminal, -1, _codes(log.next_states))
-    steps, clock = _bins(log.step), np.minimum(log.step, 2 * _BINS)
+    steps, clock = _bins(log.step), np.minimum(log.step, 2 * MIN_EFFECTIVE)
     moved, ended = np.zeros((len(pair), 0)), log.terminal[:, None].astype(np.float64)
     if log.states.dtype.kind in "fiub":
         moved = np.where(log.terminal[:, None], log.states, log.next_states)
@@ -219,25 +218,25 @@ def _discrete(log: _Log, rng: np.random.Generator) -> Tests:
         "ends": (log.terminal.astype(np.int64), (steps, clock), ended, log.step),
     }
     for name, (outcome, labels, amounts, order) in tried.items():
-        own = log.rows(name == "history", MARKOV_ROWS)
+        own = log.rows(name == "history", SAMPLED_ROWS)
         if len(own) >= 20 and any(np.ptp(label[own]) for label in labels):
             each = [label[own] for label in labels]
             yield name, permutation_test([outcome[own]], each, pair[own], rng, amounts[own], order[own])
     some = {"step": _one_hot(steps), "calendar": _waves(log.start)}
     some["history"] = np.column_stack([log.past, *(_common(x[before]) for x in (actions, state, pair))])
-    own = log.rows(False, MARKOV_ROWS)
+    own = log.rows(False, SAMPLED_ROWS)
     place, after = (_standard_within(x[own], pair[own]) for x in (_waves(log.start), _common(follows + 1)))
     yield from _calendar(place, after, actions[own], log.unit[own])
     earned = _standard_within(log.rewards[:, None], pair)[:, 0]
     hidden = _standard_within(log.rewards[:, None], _codes(pair, follows))[:, 0]
     for name, columns in some.items():
-        own = log.rows(name == "history", MARKOV_ROWS)
+        own = log.rows(name == "history", SAMPLED_ROWS)
         if len(own) < 20:
             continue
         y = log.innovations(earned, hidden)[own] if name == "history" else earned[own]
         z = _standard_within(columns[own], pair[own])
         yield name, mean_test(y, _by_action(z, actions[own]), log.unit[own])
-    own = log.rows(True, MARKOV_ROWS)
+    own = log.rows(True, SAMPLED_ROWS)
     if len(own) < 20:
         return
     z, acted = _standard_within(earned[before][own, None], pair[own]), _one_hot(actions)[own]
@@ -245,8 +244,8 @@ def _discrete(log: _Log, rng: np.random.Generator) -> Tests:
 
 
 def _common(label: IntArray) -> FloatArray:
-    """Return a column for every label but the first, at most `_COLUMNS` of the most common ones."""
-    often = np.argsort(-np.bincount(label))[:_COLUMNS]
+    """Return a column for every label but the first, at most `SEVERAL` of the most common ones."""
+    often = np.argsort(-np.bincount(label))[:SEVERAL]
     return np.asarray(label[:, None] == often[often > 0], dtype=np.float64)
 
 
@@ -265,7 +264,7 @@ def _waves(numbers: np.ndarray) -> FloatArray:
 def _by_action(columns: FloatArray, actions: IntArray) -> FloatArray:
     """Return the columns, and those of the steps of every action but the first, if there are few."""
     each = _one_hot(actions)
-    parts = [columns * one[:, None] for one in each.T if columns.shape[1] * each.shape[1] <= 4 * _COLUMNS]
+    parts = [columns * one[:, None] for one in each.T if columns.shape[1] * each.shape[1] <= 4 * SEVERAL]
     return np.column_stack([columns, *parts])
 
 
@@ -291,8 +290,8 @@ def action_test(
 ) -> AssumptionTest:
     """Test whether logged actions depend on what came before, or on the step, given discrete states."""
     own = np.arange(len(actions))
-    if len(own) > MARKOV_ROWS:
-        own = np.sort(rng.choice(own, MARKOV_ROWS, replace=False))
+    if len(own) > SAMPLED_ROWS:
+        own = np.sort(rng.choice(own, SAMPLED_ROWS, replace=False))
     labels = [_bins(x[own]) if x.ndim == 1 else _codes(x[own]) for x in history]
     return permutation_test([actions[own]], labels, _codes(states[own]), rng)
 
@@ -376,7 +375,7 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
     """Yield the tests for numbers as states: products of residuals given state and action."""
     given = np.column_stack([log.states, _one_hot(log.acts[:, 0]) if log.labelled else log.acts])
     later = bool(np.count_nonzero(~log.first) >= len(log.first) // 4)
-    own = log.rows(later, MARKOV_REAL_ROWS)
+    own = log.rows(later, SQUARE_ROWS)
     if len(own) < max(50, given.shape[1]):  # no regression could take state and action out
         return
     none = np.zeros((len(own), 0))
@@ -402,7 +401,7 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
     yield from _calendar(part["calendar"], _noticed(part["moved"]), actions, unit)
     if paid.std() <= MARKOV_NEGLIGIBLE:
         return
-    paid = np.clip(paid, -CLIPPED * paid.std(), CLIPPED * paid.std())
+    paid = np.clip(paid, -FAR * paid.std(), FAR * paid.std())
     paid = paid + MARKOV_NEGLIGIBLE * rng.normal(size=len(paid))
     left, hidden = np.zeros(len(log.first)), np.zeros(len(log.first))
     left[own] = paid
@@ -419,13 +418,13 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
 
 
 def _bounded(columns: FloatArray) -> FloatArray:
-    """Return the columns, clipped at `CLIPPED` standard deviations from the median, found by quartiles.
+    """Return the columns, clipped at `FAR` standard deviations from the median, found by quartiles.
 
     Rare jumps (a wall, a reset) would make up most of the variance, and no regression follows them. What is
     independent of history given state and action stays so under any function of state and next state.
     """
     low, middle, high = np.quantile(columns, [0.25, 0.5, 0.75], axis=0)
-    reach = CLIPPED * (high - low) / 1.349  # of a normal variable: its standard deviation
+    reach = FAR * (high - low) / 1.349  # of a normal variable: its standard deviation
     reach = np.where(reach > 0.0, reach, np.inf)
     return np.clip(columns, middle - reach, middle + reach)
 
@@ -433,7 +432,7 @@ def _bounded(columns: FloatArray) -> FloatArray:
 def _noticed(columns: FloatArray) -> FloatArray:
     """Return the columns that are no functions of state and action, clipped."""
     kept = columns[:, columns.std(axis=0) > MARKOV_NEGLIGIBLE]
-    return np.clip(kept, -CLIPPED * kept.std(axis=0), CLIPPED * kept.std(axis=0))
+    return np.clip(kept, -FAR * kept.std(axis=0), FAR * kept.std(axis=0))
 
 
 def residuals(targets: FloatArray, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -466,13 +465,13 @@ def _regressions(n: int, d: int, seed: int) -> list[Any]:
     from sklearn.pipeline import make_pipeline, make_union
     from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 
-    ridge = make_pipeline(StandardScaler(), RidgeCV([n * p for p in _PENALTIES], alpha_per_target=True))
+    ridge = make_pipeline(StandardScaler(), RidgeCV([n * p for p in PENALTIES[::4]], alpha_per_target=True))
     waves = RBFSampler(gamma=0.5 / d, n_components=int(np.clip(n // 20, 20, 200)), random_state=seed)
     found = [ridge, make_pipeline(make_union(FunctionTransformer(), waves), ridge)]
     if (d + 1) * (d + 2) // 2 <= n // 4:
         found.append(make_pipeline(PolynomialFeatures(2, include_bias=False), ridge))
     trees = ExtraTreesRegressor(30, min_samples_leaf=5, random_state=seed)
-    return [*found, KNeighborsRegressor(_NEIGHBORS), trees]
+    return [*found, KNeighborsRegressor(MIN_EFFECTIVE), trees]
 
 
 def _standard(x: FloatArray) -> FloatArray:

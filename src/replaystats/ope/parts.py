@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.linalg import in_span
-from .._core.thresholds import CHECK_LEVEL, MARKOV_PERMUTATIONS, MIN_EFFECTIVE, SCREENING_ROWS
+from .._core.thresholds import CHECK_LEVEL, DRAWS, MIN_EFFECTIVE, NEGLIGIBLE, SQUARE_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..basis import Basis, Tabular
 from ..data._flat import holds_names
@@ -81,7 +81,7 @@ def relevant_columns(problem: Problem, *, level: float = CHECK_LEVEL, seed: int 
     if d == 1 or not asked or has_labels(problem):
         return Screening(keep=keep, p_values=p_values)
     rng = np.random.default_rng(seed)
-    rows, level = _some_rows(problem), max(level / d, 2.0 / (MARKOV_PERMUTATIONS + 1))
+    rows, level = _some_rows(problem), max(level / d, 2.0 / (DRAWS + 1))
     if len(rows) < MIN_EFFECTIVE * d:  # regressions on so many other columns leave nothing to test with
         return Screening(keep=keep, p_values=p_values)
     states, moves = problem.states[rows], (problem.next_states - problem.states)[rows]
@@ -140,7 +140,7 @@ def _some_rows(problem: Problem) -> IntArray:
     """
     parts = []
     for rows in (np.flatnonzero(problem.terminal), np.flatnonzero(~problem.terminal)):
-        parts.append(rows[:: max(1, -(-2 * len(rows) // SCREENING_ROWS))])
+        parts.append(rows[:: max(1, -(-2 * len(rows) // SQUARE_ROWS))])
     return np.sort(np.concatenate(parts))
 
 
@@ -153,8 +153,8 @@ def _policy_depends(problem: Problem, states: FloatArray, column: int, rng: np.r
     return bool(np.abs(before - after).max() > 1e-9)
 
 
-# A model may differ from the doubly robust value by this share of its standard error, and by rounding.
-_IMMATERIAL, _ROUNDING = 1e-3, 1e-9
+# Rounding: of two estimates of one value.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -308,5 +308,5 @@ def difference_p_value(problem: Problem) -> float:
     """Return the p-value of the hypothesis that the model's value and the doubly robust one agree."""
     robust = robust_of(problem)
     # Where data have no noise, rounding alone would be significant.
-    rounding = _IMMATERIAL * robust.standard_error + _ROUNDING * abs(robust.value)
+    rounding = NEGLIGIBLE * robust.standard_error + _ROUNDING * abs(robust.value)
     return robust.minus(model_of(problem).model.at_start).p_value(negligible=rounding)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core.entries import number_labels
 from .._core.errors import must_be
+from .._core.thresholds import MANY, SEVERAL
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_length, check_range, check_real, check_rows
 from ..basis import Basis
@@ -20,12 +21,10 @@ from ..moments.steps import horizon as discounted_steps, value_limits
 from .policies import PolicyLike, ask, check_policy, what_the_policy_does
 
 T = TypeVar("T")
-# So many rewards hardly miss their own mean on one side.
-MANY_REWARDS = 100
 # Batch: one number for every step of the horizon is held.
 MAX_STEPS = 10_000_000
-# Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
-MAX_GROUPS = 40
+# Groups that are left out in turn: twice as many as where each is dear.
+MAX_GROUPS = 2 * SEVERAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -233,7 +232,7 @@ class Problem:
     @property
     def firm_range(self) -> tuple[float, float]:
         """`low` and `high`, infinite where a single one of few rewards sets them: the next may lie beyond."""
-        if self.range_known or len(self.rewards) >= MANY_REWARDS:
+        if self.range_known or len(self.rewards) >= MANY:
             return self.low, self.high
         ends = self.rewards.min(), self.rewards.max()
         alone = [np.count_nonzero(self.rewards == end) == 1 for end in ends]

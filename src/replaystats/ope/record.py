@@ -10,7 +10,7 @@ import numpy as np
 from .._core.choice import Choice
 from .._core.errors import require_extra
 from .._core.shown import Shown, rounded
-from .._core.thresholds import UNINFORMATIVE
+from .._core.thresholds import MAJORITY
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from .importance import Overlap
@@ -186,7 +186,7 @@ class Evaluation(Shown):
     @property
     def shown_value(self) -> float:
         """The value; NaN, so that none is shown, where the interval covers most of the possible range."""
-        return self.value if self.informative <= UNINFORMATIVE else float("nan")
+        return self.value if self.informative <= MAJORITY else float("nan")
 
     @property
     def sentence(self) -> str:
@@ -198,7 +198,7 @@ class Evaluation(Shown):
         unknown = f"The log does not determine what {whose[0].lower()}{whose[1:]} is worth{over}"
         if not np.isfinite(low + high):
             said = f"{unknown}: there is no interval."
-        elif self.informative > UNINFORMATIVE:
+        elif self.informative > MAJORITY:
             said = (
                 f"{unknown}: the {level} interval from {rounded(low, high - low)} to "
                 f"{rounded(high, high - low)} covers {self.informative:.0%} of the possible values "

@@ -9,7 +9,7 @@ from scipy import special
 
 from .._core.config import step
 from .._core.errors import must_be
-from .._core.thresholds import CHECK_LEVEL, UNINFORMATIVE
+from .._core.thresholds import CHECK_LEVEL, MAJORITY
 from .assumptions import NEEDED_BY_ALL, check
 from .method import Assumption, Check, Method, MethodResult
 from .methods import ON_REQUEST, TIERS
@@ -144,7 +144,7 @@ def rows_of(selection: Selection, level: float, possible: tuple[float, float]) -
     rows = []
     for one in selection.candidates:
         pivot, ends = one.result.pivot, one.result.interval(level)
-        tells = share_left(ends, possible) <= UNINFORMATIVE
+        tells = share_left(ends, possible) <= MAJORITY
         rows.append(
             MethodEstimate(
                 name=one.method.name,

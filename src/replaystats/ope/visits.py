@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
-from .._core.thresholds import MIN_EFFECTIVE, SMALL_SHARE
+from .._core.thresholds import FOLDS, ITERATIONS, MANY, MIN_EFFECTIVE, N_NEIGHBORS, SAMPLED_ROWS, SMALL_SHARE
 from .._core.typing import FloatArray, IntArray
 from ..basis import RBF, Squashed
 from .counts import episode_returns
@@ -19,12 +19,8 @@ from .linear import fit_linear, n_distinct
 from .problem import Problem
 from .unlogged import unlogged_actions
 
-# Logged steps that are averaged: few, because what happens in control is nearly certain.
-N_NEIGHBORS = 4
-# A neighbour at no distance does not count without bound: this share of the farthest one's distance is added.
-_SOFTER = 0.05
-# Iterate until values are this near the fixed point, as a share of their range.
-_ACCURACY, _MOST_ITERATIONS = 1e-3, 5000
+# Rounding: iterate until values are this near the fixed point, as a share of their range: half the digits.
+_ACCURACY = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +68,7 @@ class NeighborModel:
         first = self._weights(states, chances)
         now = np.asarray(first.sum(axis=0)).ravel()
         total, back, begun = now.copy(), self.onward.T.tocsr(), float(now.sum())
-        for _ in range(_MOST_ITERATIONS):
+        for _ in range(ITERATIONS):
             now = back @ now
             total += now
             if now.sum() <= _ACCURACY * begun:
@@ -88,7 +84,7 @@ def fit_neighbors(problem: Problem, rows: IntArray, scale: FloatArray) -> Neighb
     rewards, low, high = problem.rewards[rows], problem.low, problem.high
     enough = _ACCURACY * (1.0 - problem.discount) * (high - low)
     values = np.clip(rewards / (1.0 - problem.discount), low, high)
-    for _ in range(_MOST_ITERATIONS):
+    for _ in range(ITERATIONS):
         former, values = values, rewards + onward @ values
         if np.abs(values - former).max() <= enough:
             break
@@ -121,7 +117,8 @@ def _neighbors(trees: list[tuple[IntArray, Any]], scale: FloatArray, asked: Aske
             continue
         k = min(N_NEIGHBORS, len(own))
         distance, place = (x.reshape(len(there), k) for x in tree.query(places[there] / scale, k=k))
-        weight = 1.0 / (distance + _SOFTER * distance[:, -1:] + 1e-12)
+        # A neighbour at no distance does not count without bound.
+        weight = 1.0 / (distance + SMALL_SHARE * distance[:, -1:] + 1e-12)
         weight *= (chance[there] / weight.sum(axis=1))[:, None]
         parts.append((weight.ravel(), np.repeat(there, k), own[place].ravel()))
     if not parts:
@@ -178,12 +175,8 @@ def _moments(states: FloatArray) -> FloatArray:
     return np.concatenate([states, states**2, states * np.roll(states, 1, axis=1)], axis=1)
 
 
-# Steps that are looked at: neighbours are searched for each.
-MOST_STEPS = 30_000
-# Bumps of the ratio's basis, the second one having half of them; each coefficient needs so many steps.
-MOST_BUMPS, FEWEST_BUMPS, STEPS_PER_COEFFICIENT = 100, 6, 2 * MIN_EFFECTIVE
-# Times that the centres of the bumps are drawn: the mean over draws leans on none of them.
-N_DRAWS = 5
+# Steps that each coefficient of the ratio's first basis needs; the second one has half of the bumps.
+STEPS_PER_COEFFICIENT = 2 * MIN_EFFECTIVE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,10 +232,10 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     """
     small = some_episodes(problem)
     most = len(small) // STEPS_PER_COEFFICIENT // small.n_actions - 1  # beside a constant
-    if most < FEWEST_BUMPS or not problem.discount < 1.0 or len(unlogged_actions(problem)):
+    if most < MIN_EFFECTIVE or not problem.discount < 1.0 or len(unlogged_actions(problem)):
         return None
-    n_bumps = min(MOST_BUMPS, most, n_distinct(small.places))
-    if n_bumps < FEWEST_BUMPS:
+    n_bumps = min(MANY, most, n_distinct(small.places))
+    if n_bumps < MIN_EFFECTIVE:
         return None
     errors, start, held_back = _errors(small)
     base = mean_of_groups(start, small.start_group, small.n_groups)
@@ -267,12 +260,12 @@ def _corrections(
     One draw moves the value by a third of its standard error, of which leaving out episodes knows nothing.
     """
     draws = []
-    for _ in range(N_DRAWS):
+    for _ in range(FOLDS):
         basis = Squashed(RBF(n_bumps, intercept=True)).fit(problem.places, rng)
         draws.append(fit_linear(problem, basis, errors).at_start)
     values = np.array([found.value for found in draws])
     mean = GroupJackknife(float(values.mean()), np.mean([found.replicates for found in draws], axis=0))
-    return mean, float(values.std(ddof=1) / np.sqrt(N_DRAWS))
+    return mean, float(values.std(ddof=1) / np.sqrt(FOLDS))
 
 
 def completed_by_neighbors(problem: Problem) -> float | None:
@@ -281,7 +274,7 @@ def completed_by_neighbors(problem: Problem) -> float | None:
     They are fitted on other episodes. None where the log is too short, where nothing is discounted, or where
     episodes are cut off at the edge of the log, so that all neighbours of what follows lie inside.
     """
-    if len(problem) < STEPS_PER_COEFFICIENT * (FEWEST_BUMPS + 1) or not problem.discount < 1.0:
+    if len(problem) < STEPS_PER_COEFFICIENT * (MIN_EFFECTIVE + 1) or not problem.discount < 1.0:
         return None
     small = some_episodes(problem)
     last = np.flatnonzero(np.append(np.diff(small.episode) != 0, True))
@@ -321,8 +314,8 @@ def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
 
 
 def some_episodes(problem: Problem) -> Problem:
-    """Return episodes of about `MOST_STEPS` steps from all over the log, as many of every group, but two."""
-    share = MOST_STEPS / len(problem)
+    """Return episodes of some `SAMPLED_ROWS` steps from all over the log, as many of every group, but two."""
+    share = SAMPLED_ROWS / len(problem)
     if share >= 1.0:
         return problem
     group = problem.group[problem.data.step_offsets[:-1]]

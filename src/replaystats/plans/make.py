@@ -14,7 +14,7 @@ from .._core.choice import AUTO, is_auto
 from .._core.config import check_jobs
 from .._core.errors import must_be
 from .._core.random import draw_seed
-from .._core.thresholds import FIRST_RESAMPLES
+from .._core.thresholds import MANY
 from .._core.typing import ArrayLike, FloatArray, RandomLike
 from .._core.validation import (
     check_array,
@@ -92,7 +92,7 @@ def first_resamples(statistic: str, size: int, n: int) -> int | None:
     if traits.counted:
         return None
     # Noise of balanced subsets is measured between passes over the observations.
-    return max(FIRST_RESAMPLES, 3 * -(-n // size)) if traits.balanced else FIRST_RESAMPLES
+    return max(MANY, 3 * -(-n // size)) if traits.balanced else MANY
 
 
 def make_plan(

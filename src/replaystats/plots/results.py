@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import take_rows, to_numpy
 from .._core.errors import must_be
 from .._core.shown import rounded
-from .._core.thresholds import UNINFORMATIVE
+from .._core.thresholds import MAJORITY
 from .._core.validation import check_array
 from ..data import Trajectories
 from ..data._flat import holds_names
@@ -193,7 +193,7 @@ def finding(found: Evaluation) -> str:
     width = high - low
     ends = f"{100 * found.confidence_level:g} % CI {rounded(low, width)} to {rounded(high, width)}"
     said = f"{policy} earns {rounded(found.value, width)} per episode ({ends})"
-    if found.informative > UNINFORMATIVE:
+    if found.informative > MAJORITY:
         said = f"The log does not determine what {policy[0].lower()}{policy[1:]} earns per episode ({ends})"
     if not found.reliable:
         return f"Not reliable: {said[0].lower()}{said[1:]}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.entries import check_known, number_labels
 from .._core.errors import must_be
-from .._core.thresholds import MOST_LABELS
+from .._core.thresholds import MANY
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_exact, check_integers
 from ..data._flat import gather, offsets_of
@@ -314,7 +314,7 @@ def as_labels(actions: np.ndarray, *, integer: bool = False) -> np.ndarray:
 
 def _are_labels(actions: FloatArray) -> bool:
     """Tell whether floats are the labels of a few actions: small whole numbers, more than one of them."""
-    if (actions != np.floor(actions)).any() or actions.min() < 0.0 or actions.max() > MOST_LABELS:
+    if (actions != np.floor(actions)).any() or actions.min() < 0.0 or actions.max() > MANY:
         return False
     return bool(actions.max() > actions.min())
 

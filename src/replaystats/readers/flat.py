@@ -14,7 +14,7 @@ from scipy.special import bdtrc
 from .._core.arrays import as_array
 from .._core.entries import check_known, number_labels
 from .._core.errors import must_be, renamed
-from .._core.thresholds import MIN_EFFECTIVE, OUTSIDE_LEVEL
+from .._core.thresholds import MIN_EFFECTIVE, NEGLIGIBLE
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_array, check_choice, check_int, check_length, check_text
 from ..data._flat import are_names, check_flags, check_states, offsets_of
@@ -161,7 +161,7 @@ def looks_like_a_limit(n_steps: IntArray, terminated: BoolArray) -> bool:
     1. Count the episodes that ended at the largest length L, and those of the 10 lengths before it.
     2. Lengths without a limit become rarer towards L, so that a given one of these episodes has the length L
        with a probability of at most 1/11. The count at L is then at most Binomial.
-    3. A limit is suspected where its upper tail is at most `OUTSIDE_LEVEL`. Lengths up to 10 are not judged.
+    3. A limit is suspected where its upper tail is at most `NEGLIGIBLE`. Lengths up to 10 are not judged.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def looks_like_a_limit(n_steps: IntArray, terminated: BoolArray) -> bool:
     at_limit = int(np.count_nonzero(terminated & (n_steps == longest)))
     before = int(np.count_nonzero((n_steps < longest) & (n_steps >= longest - MIN_EFFECTIVE)))
     chance = bdtrc(at_limit - 1, at_limit + before, 1 / (MIN_EFFECTIVE + 1))  # P(count >= at_limit)
-    return bool(at_limit and chance <= OUTSIDE_LEVEL)
+    return bool(at_limit and chance <= NEGLIGIBLE)
 
 
 def _ask(n_steps: IntArray, terminated: BoolArray) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.shown import rounded
-from .._core.thresholds import UNINFORMATIVE
+from .._core.thresholds import MAJORITY
 from ..ope import Comparison, Evaluation
 from ..plots.draw import draw_histogram, draw_steps
 from ..plots.results import (
@@ -106,7 +106,7 @@ def _status(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
     failed = [f"{name}: {r}" if name else r for name, one in every.items() for r in one.failed_checks]
     if failed:
         return {"kind": "bad", "text": "not reliable", "reason": f"Failed checks: {'; '.join(failed)}."}
-    wide = [name for name, one in every.items() if one.informative > UNINFORMATIVE]
+    wide = [name for name, one in every.items() if one.informative > MAJORITY]
     if wide:
         left = percent(max(every[name].informative for name in wide))
         whose = "the interval" if comparison is None else f"the interval of {', '.join(wide)}"
@@ -283,7 +283,7 @@ def what_to_collect(found: Evaluation) -> str:
         lost = 1.0 - o.effective_episodes / found.log.n_episodes
         missing += [(o.unseen or 0.0, tried), (lost, nearer)]
     share, text = max(missing, key=lambda one: one[0])
-    if found.informative > UNINFORMATIVE and share > 0:
+    if found.informative > MAJORITY and share > 0:
         return text
     more = f"four times as many episodes halve the interval, now {significant(high - low)} wide"
     return f"{text}; or more of the same: {more}" if share > 0 else more

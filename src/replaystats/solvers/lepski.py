@@ -20,6 +20,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.linalg import ROUNDING
+from .._core.thresholds import PENALTIES
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_real
 from ..moments import FactoredMoments
@@ -30,7 +31,7 @@ from ..plans import ResamplingPlan
 from .base import Solution, Solver, as_columns, finish
 
 # Half decades. Below 1e-6 the noise of an ill-posed problem drowns every difference.
-DEFAULT_PATH = tuple(float(a) for a in 10.0 ** (np.arange(-12, 1) / 2))
+DEFAULT_PATH = PENALTIES[2:15]
 # Batch: numbers in the residuals of one block of observations: 1 MB, which stays in the cache.
 BLOCK_NUMBERS = 2**17
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .._core.choice import AUTO, Choice, is_auto
-from .._core.thresholds import COMPARED_ROWS, DENSE_SYSTEM, PILOT_MEMBERS, SMALLEST_SUBSET
+from .._core.thresholds import COMPARED_ROWS, DENSE_SYSTEM, MIN_EFFECTIVE, SEVERAL
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
 from ..kernel.device import fit_device_subsets
@@ -81,11 +81,11 @@ def subset_errors(problem: KernelProblem, plan: ResamplingPlan, rows: IntArray) 
     problem : KernelProblem
         With shared units, or a precomputed kernel, and the penalty of a member.
     plan : ResamplingPlan
-        The subsets that will be used; a pilot takes the first 32.
+        The subsets that will be used; a pilot takes the first 20.
     rows : ndarray of int, shape (m,)
         Where to measure, from `pilot_rows`.
     """
-    subsets = plan.indices(0, PILOT_MEMBERS)
+    subsets = plan.indices(0, SEVERAL)
     members = problem.predict_rows(subsets, rows)
     return out_of_bag_errors(members, subsets, rows, problem.y[rows], n_averaged=n_averaged(plan))
 
@@ -213,10 +213,10 @@ def _pilot_statistic(statistic: str) -> str:
     return "V" if traits.with_replacement else "U"
 
 
-def candidate_sizes(n: int) -> list[int]:
-    """Return subset sizes to compare: half of the data or 500 rows, and halves of that."""
-    sizes = [max(1, min(n // 2, DENSE_SYSTEM))]
-    while len(sizes) < 5 and sizes[0] // 2 >= SMALLEST_SUBSET:
+def candidate_sizes(n: int, most: int = DENSE_SYSTEM) -> list[int]:
+    """Return subset sizes to compare: half of the data or `most` rows, and halves of that."""
+    sizes = [max(1, min(n // 2, most))]
+    while len(sizes) < 4 and sizes[0] // 2 >= MIN_EFFECTIVE:
         sizes.insert(0, sizes[0] // 2)
     return sizes
 

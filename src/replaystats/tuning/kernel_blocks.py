@@ -1,6 +1,6 @@
 """Kernel ridge regression of rows that need not fit into memory: two passes over blocks of them.
 
-The first pass draws 10,000 rows and takes the mean of y. They say what a table of so many would: units,
+The first pass draws 20,000 rows and takes the mean of y. They say what a table of so many would: units,
 widths, landmarks. The second sums products of features over all rows, in 200 random parts; what follows,
 penalty, replay and intervals, is that of a table in memory.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from .._core.config import track
 from .._core.errors import must_be
 from .._core.random import draw_seed, stream
-from .._core.thresholds import CALIBRATION_ROWS
+from .._core.thresholds import SAMPLED_ROWS
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..data.blocks import PartitionError, RowBlocks
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 
 
 def sample_rows(source: RowBlocks, rng: np.random.Generator) -> Sample:
-    """Draw up to 10,000 rows without replacement in one pass, and take the mean of all targets.
+    """Draw up to 20,000 rows without replacement in one pass, and take the mean of all targets.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def sample_rows(source: RowBlocks, rng: np.random.Generator) -> Sample:
     """
     lengths = np.asarray(source.lengths, dtype=np.int64)
     n = int(lengths.sum())
-    drawn = np.sort(rng.choice(n, size=min(n, CALIBRATION_ROWS), replace=False))
+    drawn = np.sort(rng.choice(n, size=min(n, SAMPLED_ROWS), replace=False))
     starts = np.concatenate([[0], np.cumsum(lengths)])
     points, targets, total = [], [], np.zeros(1)
     for block in track(range(len(lengths)), total=len(lengths), description="Drawing rows"):

@@ -19,7 +19,7 @@ import numpy as np
 from .._core.arrays import to_numpy
 from .._core.choice import AUTO, is_auto
 from .._core.random import stream
-from .._core.thresholds import COMPARED_ROWS, FEW_ROWS, FOLDS, FOLDS_OF_FEW, LEARNT_SHARE
+from .._core.thresholds import COMPARED_ROWS, FOLDS, IMMATERIAL, LARGE_DENSE_SYSTEM
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..estimate import Estimate
@@ -86,12 +86,12 @@ def n_learnt(parameters: KernelParameters, n_columns: int) -> int:
 
 def needs_folds(parameters: KernelParameters, n: int, n_columns: int) -> bool:
     """Whether so much is learnt that leave-one-out with what was learnt would flatter."""
-    return n > 2 and n_learnt(parameters, n_columns) > LEARNT_SHARE * n
+    return n > 2 and n_learnt(parameters, n_columns) > IMMATERIAL * n
 
 
 def few_kept(n: int) -> bool:
     """Whether two parameters, which fits on folds do not learn anew, are few for n rows: 67 or more."""
-    return LEARNT_SHARE * n >= 2
+    return IMMATERIAL * n >= 2
 
 
 def kept_for_folds(parameters: KernelParameters, kernel: Kernel, standardize: str | None) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def deal_folds(n: int, groups: IntArray | None, rng: np.random.Generator) -> Int
     """
     labels = np.arange(n) if groups is None else groups
     sizes = np.bincount(labels)
-    n_folds = min(FOLDS_OF_FEW if n < FEW_ROWS else FOLDS, len(sizes))
+    n_folds = min(2 * FOLDS if n < LARGE_DENSE_SYSTEM else FOLDS, len(sizes))
     held, fold_of = np.zeros(n_folds), np.empty(len(sizes), dtype=np.intp)
     order = rng.permutation(len(sizes))
     for group in order[np.argsort(-sizes[order], kind="stable")]:

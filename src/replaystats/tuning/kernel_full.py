@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.arrays import is_accelerator
 from .._core.choice import AUTO, Choice, is_auto
-from .._core.thresholds import DENSE_SYSTEM, FEW_ROWS
+from .._core.thresholds import DENSE_SYSTEM, LARGE_DENSE_SYSTEM
 from .._core.typing import FloatArray, IntArray
 from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel, make_kernel
 from ..kernel.problem import KernelProblem
@@ -242,7 +242,7 @@ def _with_widths(whole: FullFit, other: KernelProblem | None, learnt: Bandwidths
     if other is not None:
         choices["standardize"] = _units(other, learnt.other_units)
         problem, standardize = (other, "arcsinh") if learnt.other_units else (problem, standardize)
-    how = "marginal likelihood" if len(whole.X) < FEW_ROWS else "leave-one-out error"
+    how = "marginal likelihood" if len(whole.X) < LARGE_DENSE_SYSTEM else "leave-one-out error"
     reason = f"{how} on {learnt.n_rows} rows"
     choices["gamma"] = Choice(kernel.gamma, f"one width per feature, by {reason}")
     if _any_kernel(whole.parameters):

@@ -12,16 +12,7 @@ from .._core.choice import AUTO, Choice, is_auto
 from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.random import draw_seed, stream
-from .._core.thresholds import (
-    COMPARED_ROWS,
-    DENSE_SYSTEM,
-    JACKKNIFE_GROUPS,
-    LEAVES,
-    MOST_SPARSE,
-    PILOT_NEIGHBOURHOODS,
-    REPLAYED_NUMBERS,
-    SMALL,
-)
+from .._core.thresholds import CHEAP_WORK, COMPARED_ROWS, DENSE_SYSTEM, FOLDS, LEAVES, MANY, SEVERAL, SMALL
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
 from ..basis import Basis
@@ -169,7 +160,7 @@ def _draw_blocks(whole: FullFit, moments: Moments) -> ResamplingPlan:
     )
     statistic = "U" if statistic == AUTO else statistic
     if number is None or is_auto(number):
-        affordable = max(JACKKNIFE_GROUPS, min(MOST_SPARSE, REPLAYED_NUMBERS // q**2))
+        affordable = max(SEVERAL, min(MANY, CHEAP_WORK // q**2))
         # systems, their shifted copy, inverse and factors live at the same time
         affordable = max(2, min(affordable, memory_budget() // (40 * q * q)))
         number = None if SCHEMES[statistic].exhaustive else affordable
@@ -325,7 +316,7 @@ def choose_leaves(problem: KernelProblem, *, seed: int, n_jobs: int | None = Non
     rng = stream(seed, 0)
     around = PartitionTree.grow(problem.points * column_widths(problem), large, rng).leaves
     errors: list[list[FloatArray]] = [[], []]
-    for number in rng.permutation(len(around))[:PILOT_NEIGHBOURHOODS]:
+    for number in rng.permutation(len(around))[:FOLDS]:
         part = problem.rows(around[number])
         for candidate, (size, trees) in enumerate(LEAVES):
             cut = grow_trees(part, size, seed, range(1 if size == large else trees))

@@ -24,12 +24,12 @@ from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.random import as_generator
 from .._core.thresholds import (
     CONDITION_LIMIT,
+    FAR,
     ILL_POSED_KAPPA,
-    OBSERVATIONS_PER_UNKNOWN,
-    RISK_SHARES,
-    SAFE_CROSSING,
+    MIN_EFFECTIVE,
+    NEGLIGIBLE,
+    SHARES,
     SMALL,
-    WEAK_SEPARATION,
     WELL_POSED_KAPPA,
 )
 from .._core.typing import FloatArray, RandomLike
@@ -139,8 +139,8 @@ def recommended_estimate(
     pilot = Stability(replicates=pilot_replicates(moments, Auto()))
     crossing = _crossing_share(pilot)
     ill_posed = condition > SINGULAR_LIMIT or (condition > CONDITION_LIMIT and crossing > SMALL)
-    determined = crossing <= SAFE_CROSSING and pilot.linear is not None and not pilot.linear.truncated
-    determined &= pilot.separation >= WEAK_SEPARATION or is_least_squares(moments)
+    determined = crossing <= NEGLIGIBLE and pilot.linear is not None and not pilot.linear.truncated
+    determined &= pilot.separation >= FAR or is_least_squares(moments)
     seen = _seen(condition, pilot.separation, crossing)
     if plan is None and determined and not ill_posed:
         risks = risk_table(pilot)
@@ -225,8 +225,8 @@ def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, random_state: 
         return make_plan(
             n, statistic="V", subsample_size=n, n_resamples=n_resamples, random_state=random_state
         )
-    enough = min(OBSERVATIONS_PER_UNKNOWN * moments.n_basis, n // 2)
-    size = max(1, enough, round(RISK_SHARES[0] * n))
+    enough = min(MIN_EFFECTIVE * moments.n_basis, n // 2)
+    size = max(1, enough, round(SHARES[0] * n))
     return make_plan(
         n, statistic="U", subsample_size=size, n_resamples=n_resamples, random_state=random_state
     )

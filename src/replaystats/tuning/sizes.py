@@ -10,19 +10,7 @@ import numpy as np
 from .._core.arrays import to_numpy
 from .._core.choice import Choice
 from .._core.errors import must_be
-from .._core.thresholds import (
-    ERROR_NOISE,
-    FIRST_RESAMPLES,
-    GROWTH,
-    HIGHEST_ORDER,
-    MONTE_CARLO_TARGET,
-    MOST_FUNCTIONS,
-    MOST_TARGETS,
-    NESTED_KAPPA,
-    OBSERVATIONS_PER_UNKNOWN,
-    SIZE_SHARES,
-    TRANSITIONS_EACH,
-)
+from .._core.thresholds import HIGHEST_ORDER, MANY, MIN_EFFECTIVE, NEGLIGIBLE, NESTED_KAPPA, SHARES
 from .._core.typing import FloatArray
 from .._core.validation import check_int, check_real
 from ..basis import Fourier
@@ -65,26 +53,24 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
     50: 0.5 n, where no pilot subset crosses singularity
     """
     n = moments.n_observations
-    enough = min(n, OBSERVATIONS_PER_UNKNOWN * moments.n_basis)
-    for share in SIZE_SHARES:
+    enough = min(n, MIN_EFFECTIVE * moments.n_basis)
+    for share in SHARES[1:]:
         size = max(1, round(share * n), enough)
-        plan = make_plan(
-            n, statistic="U", subsample_size=size, n_resamples=FIRST_RESAMPLES, random_state=_PILOT_SEED
-        )
+        plan = make_plan(n, statistic="U", subsample_size=size, n_resamples=MANY, random_state=_PILOT_SEED)
         pilot = replicate(moments, plan, solver=solver or Auto(), on_failure="drop")
         if not (Stability(replicates=pilot).sign_changed.any() or pilot.failed.any()):
-            which = f"{share:g} n" if size > enough else f"{OBSERVATIONS_PER_UNKNOWN} per unknown"
+            which = f"{share:g} n" if size > enough else f"{MIN_EFFECTIVE} per unknown"
             return Choice(size, f"{which}, where no pilot subset crosses singularity")
-    size = max(1, round(SIZE_SHARES[0] * n), enough)
+    size = max(1, round(SHARES[1] * n), enough)
     return Choice(
         size,
-        f"subsets cross singularity up to {SIZE_SHARES[-1]:g} n, so no size helps: take the median or the "
+        f"subsets cross singularity up to {SHARES[-1]:g} n, so no size helps: take the median or the "
         "recommended method",
     )
 
 
 def grow_resamples(
-    estimate: Estimate, X: Any = None, *, share: float = MONTE_CARLO_TARGET, most: int = 10_000
+    estimate: Estimate, X: Any = None, *, share: float = NEGLIGIBLE, most: int = 10_000
 ) -> tuple[Estimate, Choice]:
     """Add replicates until their Monte-Carlo noise is a negligible share of the variance, and known.
 
@@ -126,20 +112,21 @@ def grow_resamples(
     check_int(most, "most")
     if estimate.method == "plug_in":
         raise ValueError(must_be("estimate", "an average of replicates", "the plug-in", "Use rs.average."))
+    known_to = 1 / math.sqrt(2 * MIN_EFFECTIVE)  # as from so many degrees of freedom
     while True:
         error, parts = estimate.error_noise, estimate.variance(X)
         found, needed, size = parts.monte_carlo_share, parts.n_resamples_for(share), parts.plan.n_resamples
         known = f", {error:.0%} of a point's own standard error" if error else ""
-        if found <= share and error <= ERROR_NOISE:
+        if found <= share and error <= known_to:
             return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance{known}")
         if X is not None and _agree(estimate, parts, X):
             return estimate, Choice(size, "all members give the same answers, but for rounding")
         if size >= most:
             reason = f"the cap; Monte-Carlo noise is still {found:.1%} of the variance{known}, above "
-            limits = f"{share:.1%}" + (f" and {ERROR_NOISE:.0%}" if error else "")
+            limits = f"{share:.1%}" + (f" and {known_to:.0%}" if error else "")
             return estimate, Choice(size, reason + limits)
-        needed = max(needed, math.ceil(size * (error / ERROR_NOISE) ** 2), size + 1)
-        wanted = min(needed, GROWTH * size, most)
+        needed = max(needed, math.ceil(size * (error / known_to) ** 2), size + 1)
+        wanted = min(needed, 2 * size, most)
         estimate = estimate.extend(wanted - size)
 
 
@@ -160,25 +147,25 @@ def choose_basis(states: FloatArray, n_transitions: int) -> tuple[Fourier, Neste
     Notes
     -----
     Waves whose period is twice the range of each variable, so that nothing has to be periodic. Candidates are
-    the orders 0, 1, ... up to the largest with at most a function in 20 transitions (64 functions, order 8).
+    the orders 0, 1, ... up to the largest with at most a function in 20 transitions (100 functions, order 8).
 
     Examples
     --------
     >>> basis, solver, choice = choose_basis(np.random.default_rng(0).normal(size=(900, 2)), 600)
     >>> basis.n_basis, solver, str(choice)[:18]
-    (25, Nested(4 levels, kappa=1, 180 targets), 'orders 0 to 3: at ')
+    (25, Nested(4 levels, kappa=1, 100 targets), 'orders 0 to 3: at ')
     """
     dimension = states.shape[1]
     low, high = states.min(axis=0), states.max(axis=0)
     period = tuple((2.0 * np.where(high > low, high - low, 1.0)).tolist())
-    most = max(3, min(MOST_FUNCTIONS, n_transitions // TRANSITIONS_EACH))
+    most = max(3, min(MANY, n_transitions // (2 * MIN_EFFECTIVE)))
     order = 1
     while order < HIGHEST_ORDER and _waves(order + 1, dimension, period).n_basis <= most:
         order += 1
     basis = _waves(order, dimension, period)
     orders = np.abs(np.rint(basis.frequencies * np.asarray(period) / (2 * np.pi))).sum(axis=1)
     levels = np.concatenate([[0], orders, orders])  # the constant, all cosines, all sines
-    targets = basis(states[:: -(-len(states) // MOST_TARGETS)])
+    targets = basis(states[:: -(-len(states) // MANY)])
     reason = (
         f"at most {basis.n_basis} functions for {n_transitions} transitions; every subset takes the smallest "
         "order whose values stay within the noise of all larger ones"

@@ -111,11 +111,11 @@ def test_memory_is_that_of_a_block_not_of_the_table(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "parameters", "error", "message"),
     [
-        ({"X": np.zeros((20_000, 1)), "z": np.zeros(20_000)}, {}, ValueError, '"X" and "y"'),
-        ({"X": np.full((20_000, 1), np.nan), "y": np.zeros(20_000)}, {}, PartitionError, "rows 0 to 5999"),
-        ({"X": np.full((20_000, 1), "a"), "y": np.zeros(20_000)}, {}, PartitionError, "as numbers"),
-        ({"X": np.zeros((20_000, 1)), "y": np.zeros(20_000)}, {"method": "local"}, ValueError, "blocks of"),
-        ({"X": np.zeros((20_000, 700)), "y": np.zeros(20_000)}, {}, ValueError, "more rows"),
+        ({"X": np.zeros((40_000, 1)), "z": np.zeros(40_000)}, {}, ValueError, '"X" and "y"'),
+        ({"X": np.full((40_000, 1), np.nan), "y": np.zeros(40_000)}, {}, PartitionError, "rows 0 to 5999"),
+        ({"X": np.full((40_000, 1), "a"), "y": np.zeros(40_000)}, {}, PartitionError, "as numbers"),
+        ({"X": np.zeros((40_000, 1)), "y": np.zeros(40_000)}, {"method": "local"}, ValueError, "blocks of"),
+        ({"X": np.zeros((21_000, 700)), "y": np.zeros(21_000)}, {}, ValueError, "more rows"),
     ],
     ids=["names", "missing", "text", "method", "columns"],
 )

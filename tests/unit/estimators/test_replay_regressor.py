@@ -185,7 +185,7 @@ def test_trees_get_more_members_by_default_than_lines(rng):
 
 
 def test_members_stop_at_ten_million_rows_by_default(rng, monkeypatch):
-    monkeypatch.setattr("replaystats.estimators.regression.AUTO_ROWS", 50 * 150)
+    monkeypatch.setattr("replaystats.estimators.regression.CHEAP_WORK", 50 * 150)
     X = rng.uniform(size=(100, 4))
     model = rs.ReplayRegressor(DecisionTreeRegressor(), random_state=0).fit(X, rng.normal(size=100))
     assert model.plan_.n_resamples == 150

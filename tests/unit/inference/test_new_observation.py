@@ -98,7 +98,7 @@ def test_too_few_rows_give_an_infinite_interval(rng):
 def test_a_sample_of_the_rows_makes_the_interval_where_there_are_many(rng, monkeypatch):
     from replaystats.inference import new_observation
 
-    monkeypatch.setattr(new_observation, "CALIBRATION_ROWS", 50)
+    monkeypatch.setattr(new_observation, "SAMPLED_ROWS", 50)
     plan = make_plan(200, subsample_size=80, n_resamples=33, random_state=1)
     y = rng.normal(size=(200, 1))
     train, new = smooth_members(rng, plan, y, 7, 0.3)

@@ -7,7 +7,7 @@ import pytest
 from tests.oracles import risk as oracle
 
 import replaystats as rs
-from replaystats._core.thresholds import RIDGE_PENALTIES
+from replaystats._core.thresholds import PENALTIES
 from replaystats.inference import risk
 from replaystats.inference.stability import PILOT_SEED, Stability, pilot_replicates
 from replaystats.solvers import Auto
@@ -31,11 +31,11 @@ def test_risks_of_a_ridge_are_those_of_refits(rng, symmetric):
     moments = rs.Moments(g, f, symmetric=symmetric)
     W = np.eye(4) if symmetric else rng.normal(size=(6, 4))
     group = np.random.default_rng(PILOT_SEED).permutation(np.arange(40) % 40)
-    expected, error = oracle.ridge_risks(g, f, group, RIDGE_PENALTIES, W, symmetric, np.eye(4)[0])
+    expected, error = oracle.ridge_risks(g, f, group, PENALTIES, W, symmetric, np.eye(4)[0])
     best = int(np.argmin(expected))
     candidates = {one.action: one for one in table(moments, W).candidates}
     found = candidates["add ridge"]
-    assert found.penalty == pytest.approx(RIDGE_PENALTIES[best])
+    assert found.penalty == pytest.approx(PENALTIES[best])
     assert found.risk == pytest.approx(max(0.03, expected[best]), rel=1e-6)
     assert found.standard_error == pytest.approx(error[best], rel=1e-6)
 

@@ -11,7 +11,7 @@ from tests.oracles import inference as variances, small_parts as oracle
 
 import replaystats as rs
 from replaystats import make_plan
-from replaystats._core.thresholds import OUTSIDE_LEVEL
+from replaystats._core.thresholds import NEGLIGIBLE
 from replaystats.inference import subset_overlaps
 from replaystats.inference.model_checks import outside_support, overidentification_test
 from replaystats.inference.new_observation import measured_coverage
@@ -59,9 +59,9 @@ def test_degrees_of_a_pooled_variance_are_those_of_its_posterior(rng):
     trust = spread**2 / (spread**2 + noise**2)
     pooled = PooledShare(share, trust, noise)
     left = np.var(truth - (share + trust * (own - share))) / share**2  # relative variance of what is left
-    assert pooled.degrees == pytest.approx(2 / left, rel=0.02)
+    assert pooled.degrees == pytest.approx(4 + 2 / left, rel=0.02)
     assert PooledShare(0.2, 0.0, 0.1).degrees == np.inf
-    assert PooledShare(0.01, 0.5, 0.1).degrees == 5.0
+    assert PooledShare(0.01, 0.5, 0.1).degrees == pytest.approx(4.04)
 
 
 @pytest.mark.parametrize("carrying", [2, 10, 60])
@@ -148,7 +148,7 @@ def test_a_band_over_answers_that_do_not_move_is_none():
 def test_outside_support_against_sorted_distances(rng, d):
     data = rng.normal(size=(60, d)) * np.arange(1.0, d + 1)
     points = np.vstack([rng.normal(size=(10, d)), 4.0 + rng.normal(size=(4, d))])
-    expected = [oracle.outside(p, data, 1.0 - 2.0 * OUTSIDE_LEVEL) for p in points]
+    expected = [oracle.outside(p, data, 1.0 - NEGLIGIBLE) for p in points]
     assert outside_support(points, data).tolist() == expected
     assert any(expected)
     assert not all(expected)

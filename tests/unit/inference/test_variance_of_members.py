@@ -210,4 +210,4 @@ def test_share_of_noise_without_noise_or_signal():
     assert parts_with(np.ones(2), np.zeros(2)).n_resamples_for(0.01) == 50
     hidden = parts_with(np.array([1.0, -2.0]), np.ones(2))
     assert hidden.monte_carlo_share == 1.0
-    assert hidden.n_resamples_for(0.01) == 200
+    assert hidden.n_resamples_for(0.01) == 100

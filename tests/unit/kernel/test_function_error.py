@@ -50,8 +50,8 @@ METHODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 def test_bias_of_one_process_is_that_of_the_closed_form(data, method, monkeypatch):
-    """2000 functions of 400 cosines: a relative error of sqrt(2 / 2000) = 3 % from the first, 4 % in all."""
-    monkeypatch.setattr(function_error, "PRIOR_DRAWS", 2000)
+    """2000 functions of 500 cosines: a relative error of sqrt(2 / 2000) = 3 % from the first, 4 % in all."""
+    monkeypatch.setattr(function_error, "MANY", 2000)
     X, y, points = data
     model = rs.ReplayKernelRidge(ALPHA, gamma=GAMMA, standardize=None, random_state=0, **METHODS[method])
     model.fit(X, y)

@@ -172,7 +172,7 @@ def test_sampled_residuals_are_those_of_all_rows(data, monkeypatch, weighted):
     kernel = make_kernel("rbf", n_features=2, gamma=2.0)
     problem = KernelProblem.checked(X, y, 0.1, kernel, None, weight)
     every = leave_one_out(fit_local(problem, leaf_size=25, n_trees=3, seed=0))
-    monkeypatch.setattr(local, "CALIBRATION_ROWS", 30)
+    monkeypatch.setattr(local, "SAMPLED_ROWS", 30)
     model = fit_local(problem, leaf_size=25, n_trees=3, seed=0)
     found = leave_one_out(model)
     known = np.isfinite(found[:, 0])
@@ -183,12 +183,12 @@ def test_sampled_residuals_are_those_of_all_rows(data, monkeypatch, weighted):
 
 def test_a_higher_level_holds_the_interval_of_jackknife_plus(data, monkeypatch):
     X, y, X_new = data
-    monkeypatch.setattr(local, "CALIBRATION_ROWS", 60)
+    monkeypatch.setattr(local, "SAMPLED_ROWS", 60)
     model = rs.ReplayKernelRidge(
         0.1, gamma=2.0, method="local", resampling=rs.Resampling(size=3, n_resamples=2), random_state=0
     ).fit(X, y)
     narrow = model.predict_interval(X_new, 0.8)
-    monkeypatch.setattr(_kernel_answers, "MONTE_CARLO_TARGET", 1.0)
+    monkeypatch.setattr(_kernel_answers, "NEGLIGIBLE", 1.0)
     model._calibrated = None
     wide = model.predict_interval(X_new, 0.8)
     assert (wide.low - narrow.low).mean() < 0 < (wide.high - narrow.high).mean()

@@ -15,7 +15,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles.new_observation import leave_one_out
-from replaystats._core.thresholds import NO_GAIN
+from replaystats._core.thresholds import EVIDENCE, SMALL
 from replaystats.kernel import widths
 from replaystats.kernel.likelihood import objective
 from replaystats.kernel.widths import _ACCELERATED, _Blocks, learn_bandwidths
@@ -74,7 +74,7 @@ def test_optimum_is_that_of_a_gaussian_process(data):
     likelihood = objective(X, y[:, None], likelihood=True)
     best, _ = likelihood(np.log(widths))
     found, _ = likelihood(np.log([*ours.gamma, ours.alpha]))
-    assert found - best < 2 * NO_GAIN  # the search stops where a step gains less than that
+    assert found - best < 2 * SMALL * EVIDENCE  # the search stops where a step gains less than that
     assert_allclose(ours.gamma[0], widths[0], rtol=0.2)
     assert_allclose(ours.alpha, widths[3], rtol=0.2)
     assert ours.gamma[2] < 1e-2 * ours.gamma[0]
@@ -101,11 +101,11 @@ def test_the_draw_of_the_blocks_hardly_matters(rng):
 
 
 def test_blocks_come_once_before_they_come_again(rng):
-    X = rng.normal(size=(1300, 2))
+    X = rng.normal(size=(3000, 2))
     blocks = _Blocks(X, rng)
     drawn = [blocks.draw(np.zeros(3)) for _ in range(4)]
     random = np.concatenate([one[0] for one in drawn])
-    assert len(np.unique(random)) == len(random) == 1200
+    assert len(np.unique(random)) == len(random) == 800
     leaves = np.concatenate([leaf for one in drawn[:2] for leaf in one[1:]])
     assert len(np.unique(leaves)) == len(leaves)
 

@@ -3,10 +3,10 @@ import pytest
 
 import replaystats as rs
 from oracles import finite_horizon as reference
+from replaystats._core.thresholds import PENALTIES
 from replaystats.inference.pivot import interval
 from replaystats.ope.counts import fit_counts, plausible_range
 from replaystats.ope.methods.finite_horizon import (
-    _RATIO_PENALTIES,
     _backward,
     _shrunk_to_one,
     _Sums,
@@ -93,9 +93,7 @@ def test_backward_recursion_is_that_of_fresh_regressions():
 def test_ratios_are_ridge_regressions_shrunk_to_one():
     rng = np.random.default_rng(1)
     x, asked, y = rng.normal(size=(25, 3)), rng.normal(size=(5, 3)), rng.exponential(size=25)
-    assert _shrunk_to_one(x, y, asked) == pytest.approx(
-        reference.leave_one_out_ridge(x, y, asked, _RATIO_PENALTIES)
-    )
+    assert _shrunk_to_one(x, y, asked) == pytest.approx(reference.leave_one_out_ridge(x, y, asked, PENALTIES))
 
 
 def test_units_are_what_counts():

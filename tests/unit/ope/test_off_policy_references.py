@@ -391,7 +391,7 @@ def test_the_first_basis_without_objection_is_chosen():
 def exact_visits(monkeypatch):
     monkeypatch.setattr(logged_visits, "_ACCURACY", 1e-10)
     monkeypatch.setattr(linear, "JITTER", 1e-15)
-    data, _ = walk(24, 12, seed=3)
+    data, _ = walk(24, 20, seed=3)
     return data, make_problem(data, homeward, discount=DISCOUNT)
 
 
@@ -423,7 +423,7 @@ def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits)
 
     def correction(n_bumps, errors):
         parts = []
-        for _ in range(logged_visits.N_DRAWS):
+        for _ in range(logged_visits.FOLDS):
             basis = Squashed(RBF(n_bumps, intercept=True)).fit(problem.states, rng)
 
             @cache
@@ -441,7 +441,7 @@ def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits)
     assert found.found.value == pytest.approx(start.mean() + large.mean(), rel=1e-5)
     assert found.moved.value == pytest.approx(small.mean() - large.mean(), rel=1e-3)
     assert found.drawn == pytest.approx(stats.sem(large), rel=1e-3)
-    assert (found.held_back, found.n_steps) == (held_back, 288)
+    assert (found.held_back, found.n_steps) == (held_back, 480)
     squares = [d.value**2 - d.standard_error**2 for d in (found.correction, found.moved)]
     assert found.bias_bound == pytest.approx(np.sqrt(max(0.0, *squares)))
 

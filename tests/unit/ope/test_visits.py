@@ -5,11 +5,10 @@ import pytest
 from tests.oracles import policy_values as oracle
 
 import replaystats as rs
+from replaystats._core.thresholds import MIN_EFFECTIVE, N_NEIGHBORS
 from replaystats.ope import visits
 from replaystats.ope.problem import make_problem
 from replaystats.ope.visits import (
-    FEWEST_BUMPS,
-    N_NEIGHBORS,
     STEPS_PER_COEFFICIENT,
     fit_neighbors,
     marginal_robust,
@@ -75,7 +74,7 @@ def test_it_needs_no_probabilities_but_actions_that_were_logged():
     problem = make_problem(data, lambda s: np.full(len(s), 2), discount=DISCOUNT, n_actions=3)
     assert marginal_robust(problem, np.random.default_rng(0)) is None
     short, _ = walk(3, 5)
-    assert STEPS_PER_COEFFICIENT * 2 * FEWEST_BUMPS > 15
+    assert STEPS_PER_COEFFICIENT * 2 * MIN_EFFECTIVE > 15
     problem = make_problem(short, homeward, discount=DISCOUNT)
     assert marginal_robust(problem, np.random.default_rng(0)) is None
 
@@ -189,7 +188,7 @@ def test_steps_come_from_all_over_the_log(monkeypatch):
     rewards = data.rewards.reshape(160, 20) + (np.arange(160) >= 80)[:, None]
     states, actions = data.states.reshape(160, 21), data.actions.reshape(160, 20)
     problem = make_problem(rs.Trajectories(states, rewards, actions=actions), homeward, discount=DISCOUNT)
-    monkeypatch.setattr(visits, "MOST_STEPS", 1600)
+    monkeypatch.setattr(visits, "SAMPLED_ROWS", 1600)
     some = visits.some_episodes(problem)
     assert len(some.states) == 1600
     assert len(np.unique(some.group)) == problem.n_groups

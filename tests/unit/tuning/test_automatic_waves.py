@@ -9,9 +9,8 @@ import pytest
 
 from replaystats.tuning.sizes import (
     HIGHEST_ORDER,
-    MOST_FUNCTIONS,
-    MOST_TARGETS,
-    TRANSITIONS_EACH,
+    MANY,
+    MIN_EFFECTIVE,
     choose_basis,
 )
 
@@ -27,7 +26,7 @@ def n_waves(order, dimension):
 def test_the_order_is_the_largest_that_the_steps_allow(rng, dimension, n_transitions):
     states = rng.normal(size=(500, dimension)) * 10.0 ** np.arange(dimension)
     basis, solver, choice = choose_basis(states, n_transitions)
-    most = max(3, min(MOST_FUNCTIONS, n_transitions // TRANSITIONS_EACH))
+    most = max(3, min(MANY, n_transitions // (2 * MIN_EFFECTIVE)))
     fits = [order for order in range(1, HIGHEST_ORDER + 1) if n_waves(order, dimension) <= most]
     order = max(fits, default=1)
     assert basis.n_basis == n_waves(order, dimension)
@@ -47,4 +46,4 @@ def test_the_order_is_the_largest_that_the_steps_allow(rng, dimension, n_transit
         size = np.abs(np.fft.rfft(basis(line), axis=0))
         harmonics += size.argmax(axis=0)
     np.testing.assert_array_equal(harmonics, levels)
-    assert len(solver.targets) == math.ceil(500 / math.ceil(500 / MOST_TARGETS))
+    assert len(solver.targets) == math.ceil(500 / math.ceil(500 / MANY))

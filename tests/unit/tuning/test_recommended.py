@@ -91,9 +91,11 @@ def test_ill_posed_problems_get_small_subsets():
     assert "20 subsets of 150 observations" in found.reason
 
 
-def test_subsets_have_seven_observations_per_unknown():
+def test_subsets_have_ten_observations_per_unknown():
     found = recommended_estimate(moments_of("LSTD", 150, "paper", 0), n_resamples=5, random_state=0)
-    assert found.estimate.replicates.plan.subsample_size == 63  # 7 q, above 0.3 n = 45
+    assert (
+        found.estimate.replicates.plan.subsample_size == 75
+    )  # half of the data: 10 q is more, as is 0.3 n = 45
 
 
 def test_crossing_decides_between_the_limits():

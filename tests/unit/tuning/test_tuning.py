@@ -28,16 +28,16 @@ def test_half_of_the_data_where_nothing_crosses(least_squares):
 
 
 def test_seven_observations_per_unknown(rng):
-    X = rng.normal(size=(100, 10))
+    X = rng.normal(size=(150, 10))
     choice = choose_subsample_size(rs.moments.ridge_moments(X, X[:, 0]))
-    assert choice.value == 70
-    assert "7 per unknown" in choice.reason
+    assert choice.value == 100
+    assert "10 per unknown" in choice.reason
 
 
 def test_larger_subsets_where_half_samples_cross():
-    moments = weak_ratio(200, 0.15, seed=1)
+    moments = weak_ratio(200, 0.15, seed=2)
     choice = choose_subsample_size(moments)
-    assert choice.value in (140, 180)
+    assert choice.value == 140
     for size, crosses in ((100, True), (choice.value, False)):
         plan = rs.make_plan(200, statistic="U", subsample_size=size, n_resamples=100, random_state=0)
         ratio = rs.engine.subset_sums(moments, plan).A[:, 0, 0] / moments.total()[0][0, 0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..._core.thresholds import CHECK_LEVEL, FOLDS, HORIZON_BUMPS, SMALL_SHARE
+from ..._core.thresholds import CHECK_LEVEL, FOLDS, MANY, PENALTIES, SMALL_SHARE
 from ..._core.typing import BoolArray, FloatArray, IntArray
 from ...data._flat import holds_names
 from ...inference.pivot import Pivot
@@ -32,8 +32,7 @@ from ..problem import Problem
 from ..unlogged import unlogged_actions
 
 Features = Callable[[FloatArray], FloatArray]
-_PENALTIES = (1e-4, 1e-2, 1e0)  # of value models, times the mean squared feature
-_RATIO_PENALTIES = (1e-2, 1e-1, 1e0, 1e1, 1e2)
+_PENALTIES = PENALTIES[::4]  # two decades apart: every one is a candidate of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,7 +136,7 @@ def feature_classes(
         z = np.clip((s - middle) / scale, -5.0, 5.0)
         return np.column_stack([np.ones(len(z)), z, z[:, i] * z[:, j]])
 
-    size = int(np.clip(rows_per_action / 10, 10, HORIZON_BUMPS))
+    size = int(np.clip(rows_per_action / 10, 10, MANY))
     centres = (states[rng.choice(len(states), min(size, len(states)), replace=False)] - middle) / scale
     found: dict[str, Features] = {"squares": squares}
     for width in (1.0, 2.0, 4.0):
@@ -279,7 +278,7 @@ def _shrunk_to_one(features: FloatArray, y: FloatArray, asked: FloatArray) -> Fl
     from sklearn.linear_model import RidgeCV  # half a second, for those who need it
 
     scale = float(np.sum(features**2)) / min(features.shape)
-    model = RidgeCV([scale * penalty for penalty in _RATIO_PENALTIES], fit_intercept=False)
+    model = RidgeCV([scale * penalty for penalty in PENALTIES], fit_intercept=False)
     return np.asarray(1.0 + model.fit(features, y - 1.0).predict(asked))
 
 

@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.thresholds import (
-    FITTED_Q_LEFT,
-    FITTED_Q_REFITS,
-    FITTED_Q_ROWS,
-    FITTED_Q_SWEEPS,
-    JACKKNIFE_GROUPS,
-)
+from ..._core.thresholds import ITERATIONS, MANY, MIN_EFFECTIVE, NEGLIGIBLE, SEVERAL, SQUARE_ROWS
 from ..._core.typing import FloatArray, IntArray
 from ..._core.validation import check_array, check_length
 from ...inference.pivot import Pivot
@@ -25,10 +19,6 @@ from ..counts import returns_to_go
 from ..method import Assumption, MethodResult
 from ..problem import Problem
 from ..unlogged import unlogged_actions
-
-_TREES = 10  # of one member; all members together have JACKKNIFE_GROUPS times as many
-_GROWN = 2  # times that the trees of a member are grown
-
 
 Predictor = Callable[[FloatArray], FloatArray]
 Fit = Callable[[Problem, IntArray, np.random.Generator], Predictor]
@@ -57,7 +47,7 @@ class FittedQ:
 
 
 def fitted_q_value(
-    problem: Problem, regressor: Any = None, *, n_members: int = JACKKNIFE_GROUPS, seed: int = 0
+    problem: Problem, regressor: Any = None, *, n_members: int = SEVERAL, seed: int = 0
 ) -> FittedQ:
     """Estimate the value of a policy by fitted Q evaluation on subsets of units.
 
@@ -70,7 +60,7 @@ def fitted_q_value(
     2. On a subset, Q(s, a) is fitted to r + discount E_policy Q(s', .) again and again [1]_. Without a
        regressor, extremely randomised trees are grown on the logged return to go, their leaves are iterated
        to the fixed point with the partition kept (which converges [2]_), and both is done once more. Of a
-       subset, `FITTED_Q_ROWS` steps are used at most, of all units twice as many.
+       subset, `SQUARE_ROWS` steps are used at most, of all units twice as many.
     3. A member is the mean of Q over the start states of its own units and the policy's actions. The estimate
        is the mean of the members.
     4. Its variance is the delete-d jackknife of the members (`inference.variance.replay_variance`), with
@@ -82,7 +72,7 @@ def fitted_q_value(
     ----------
     problem : Problem
     regressor : scikit-learn regressor, optional
-        Cloned and fitted to (state, action) rows, at most `FITTED_Q_REFITS` times a member.
+        Cloned and fitted to (state, action) rows, at most `MANY` times a member.
     n_members : int
     seed : int
 
@@ -97,11 +87,11 @@ def fitted_q_value(
     fits = (_forest(1), _forest(2)) if regressor is None else (_refitted(regressor),)
     everything, values = np.arange(len(problem.start_states)), np.empty((len(fits), n_members))
     for b, drawn in enumerate(plan.indices()):
-        rows = _thinned(np.flatnonzero(np.isin(unit, drawn)), FITTED_Q_ROWS, rng)
+        rows = _thinned(np.flatnonzero(np.isin(unit, drawn)), SQUARE_ROWS, rng)
         starts = np.flatnonzero(np.isin(problem.unit, drawn)) if problem.own_starts else everything
         models = [fit(problem, rows, rng) for fit in fits]
         values[:, b] = [start_value(problem, model, starts) for model in models]
-    whole = _thinned(np.arange(len(unit)), 2 * FITTED_Q_ROWS, rng)
+    whole = _thinned(np.arange(len(unit)), 2 * SQUARE_ROWS, rng)
     full = start_value(problem, fits[0](problem, whole, rng), everything)
     members, mean = values[0], float(values[0].mean())
     bound = abs(full - mean) + abs(float(values[-1].mean()) - mean)
@@ -168,7 +158,7 @@ def _refitted(regressor: Any) -> Fit:
         inputs, ahead = logged_pairs(problem, rows), policy_pairs(problem, problem.next_states[rows])
         onward = _chances(problem, problem.following[rows], len(ahead))
         target = problem.rewards[rows]
-        for _ in range(_sweeps(problem.discount, FITTED_Q_REFITS)):
+        for _ in range(_sweeps(problem.discount, MANY)):
             model = clone(regressor).fit(inputs, np.clip(target, problem.low, problem.high))
             q = np.column_stack([_predicted(model, pair, problem) for pair in ahead])
             target = problem.rewards[rows] + np.sum(onward * q, axis=1)
@@ -186,10 +176,10 @@ def _predicted(model: Any, pairs: FloatArray, problem: Problem) -> FloatArray:
 
 
 def _sweeps(discount: float, most: int) -> int:
-    """Return how many sweeps leave the share `FITTED_Q_LEFT` of the first guess, at most so many."""
+    """Return how many sweeps leave the share `NEGLIGIBLE` of the first guess, at most so many."""
     if discount in (0.0, 1.0):
         return most if discount else 1
-    return int(min(most, np.ceil(np.log(FITTED_Q_LEFT) / np.log(discount))))
+    return int(min(most, np.ceil(np.log(NEGLIGIBLE) / np.log(discount))))
 
 
 def _forest(leaf_size: int) -> Fit:
@@ -200,12 +190,12 @@ def _forest(leaf_size: int) -> Fit:
         inputs, ahead = logged_pairs(problem, rows), policy_pairs(problem, problem.next_states[rows])
         onward = _chances(problem, problem.following[rows], len(ahead))
         rewards, target = problem.rewards[rows], returns_to_go(problem)[rows]
-        for _ in range(_GROWN):
+        for _ in ("on returns", "on the fixed point"):
             seed = int(rng.integers(2**31))
-            trees: Any = ExtraTreesRegressor(_TREES, min_samples_leaf=leaf_size, random_state=seed)
+            trees: Any = ExtraTreesRegressor(MIN_EFFECTIVE, min_samples_leaf=leaf_size, random_state=seed)
             trees.fit(inputs, np.clip(target, problem.low, problem.high))
             here, there = Leaves.of(trees, inputs), [Leaves.of(trees, pair) for pair in ahead]
-            for _ in range(_sweeps(problem.discount, FITTED_Q_SWEEPS)):
+            for _ in range(_sweeps(problem.discount, ITERATIONS)):
                 leaf = here.means(target)
                 q = np.column_stack([pair.predict(leaf) for pair in there])
                 former, target = target, rewards + np.sum(onward * q, axis=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, SMALL, SMALL_SHARE, UNINFORMATIVE
+from ..._core.thresholds import MAJORITY, MIN_EFFECTIVE, SMALL, SMALL_SHARE
 from ..._core.typing import FloatArray
 from ...inference.pivot import Pivot, interval
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY, SUPPORT
@@ -217,7 +217,7 @@ class DoublyRobust:
 
     Right where the probabilities are, whatever the model. After cuts nothing corrects the model, so that
     little of the future may lie there. With fewer than `MIN_EFFECTIVE` effective episodes (`few`) what they
-    can have missed always moves the ends, and below `FEWEST_UNITS` there is no estimate.
+    can have missed always moves the ends, and below two, which a variance needs, there is no estimate.
     """
 
     few: bool = False
@@ -239,14 +239,14 @@ class DoublyRobust:
             return "it needs all actions of the policy in the log"
         short = cut_short(problem) if weights is not None else None
         if self.few:
-            if weights is None or not FEWEST_UNITS <= weights.final < MIN_EFFECTIVE:
-                return f"it needs {FEWEST_UNITS:g} to {MIN_EFFECTIVE} effective episodes"
+            if weights is None or not 2 <= weights.final < MIN_EFFECTIVE:
+                return f"it needs 2 to {MIN_EFFECTIVE} effective episodes"
             return short or self._says_little(problem)
         return no_products(problem) or short
 
     def _says_little(self, problem: Problem) -> str | None:
         low, high = self.estimate(problem).interval(problem.options.confidence_level)
-        wide = high - low > UNINFORMATIVE * (problem.high - problem.low)
+        wide = high - low > MAJORITY * (problem.high - problem.low)
         return "its interval leaves most of the possible range" if wide else None
 
     def estimate(self, problem: Problem) -> MethodResult:
