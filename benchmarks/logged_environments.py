@@ -285,6 +285,13 @@ def _blackjack_step(state, action, rng):
 
 
 @cache
+def newest(name: str) -> str:
+    """Return the newest version of an environment that the installed Gymnasium has."""
+    import gymnasium
+
+    return max(each for each in gymnasium.registry if each.startswith(name))
+
+
 def environments() -> dict[str, Environment]:
     """Return all eight by name."""
     made = [
@@ -312,8 +319,8 @@ def environments() -> dict[str, Environment]:
             behavior=soften(_pendulum_best, 5, 0.4), target=soften(_pendulum_best, 5, 0.1),
         ),
         Table.of("FrozenLake-v1", 0.99).environment("FrozenLake", 100, (0.4, 0.1)),
-        Table.of("CliffWalking-v1", 0.99).environment("CliffWalking", 200, (0.3, 0.1)),
-        Table.of("Taxi-v4", 0.99).environment("Taxi", 200, (0.4, 0.1)),
+        Table.of(newest("CliffWalking-v"), 0.99).environment("CliffWalking", 200, (0.3, 0.1)),
+        Table.of(newest("Taxi-v"), 0.99).environment("Taxi", 200, (0.4, 0.1)),
         Environment(
             name="Blackjack", discount=0.99, limit=50, step=_blackjack_step, observe=lambda s: s[:, :3],
             reset=_blackjack_reset,

@@ -1,6 +1,6 @@
 """Peak resident memory of calls on long logs, beyond what was there before and beside the data.
 
-    python benchmarks/peaks.py                      # all calls at 5,000,000 rows, into results/peaks.json
+    python benchmarks/peaks.py                      # all calls at 5,000,000 rows
     python benchmarks/peaks.py csv parquet --rows 1000000
 
 Every call runs in a process of its own, after the same call on few rows, so that modules that it loads do
@@ -23,7 +23,6 @@ import numpy as np
 
 import replaystats as rs
 
-RESULTS = Path(__file__).parent / "results" / "peaks.json"
 STEPS = 100  # rows of an episode
 COLUMNS = {"states": "s", "actions": "action", "step": "step", "final_states": "repeat", "time_limit": None}
 
@@ -137,22 +136,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("calls", nargs="*", default=[*FILES, *CALLS])
     parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--list", action="store_true", help="print the names of the calls")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # of a process that measures
     arguments = parser.parse_args()
     if arguments.folder is not None:
         print(json.dumps(measure(arguments.calls[0], arguments.rows, arguments.folder)))
         return
-    found = []
+    if arguments.list:
+        print(json.dumps([*FILES, *CALLS]))
+        return
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.calls:
             if name in FILES:
                 write(arguments.rows, name, Path(folder) / f"log.{name}")
             command = [sys.executable, __file__, name, "--rows", str(arguments.rows), "--folder", folder]
             ran = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-            found.append(json.loads(ran.stdout.splitlines()[-1]))
-            print(found[-1], flush=True)
-    if len(arguments.calls) == len(FILES) + len(CALLS):
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            print(json.loads(ran.stdout.splitlines()[-1]), flush=True)
 
 
 if __name__ == "__main__":

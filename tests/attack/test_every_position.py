@@ -374,6 +374,8 @@ def changes() -> Iterator[tuple[str, Callable[[np.ndarray], Any]]]:
         yield f"all of it {label}", lambda array, make=make: make(np.atleast_1d(array))
     for label, value in (("nothing", None), ("text", "up"), ("a class", dict), ("a generator", iter(()))):
         yield label, lambda array, value=value: value
+    for code in (0, 1, None, "done"):
+        yield f"sys.exit({code!r})", lambda array, code=code: sys.exit(code)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -387,6 +389,27 @@ def test_bad_answers_of_functions_are_refused(name):
         if what != "refused":
             wrong.append(f"{label}: {what}. {message}")
     assert not wrong, f"{name}: {len(wrong)} of {n} got through\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_can_change_neither_arrays_nor_numpys_settings(name):
+    """They write into their arguments, and set how NumPy treats errors."""
+    use, function, _ = FUNCTIONS[name]
+    arrays = (X, Y, LOG.states, LOG.rewards, LOG.actions, PATHS.states, PATHS.rewards)
+    before, settings = [np.copy(array) for array in arrays], np.geterr()
+
+    def write(*arguments: Any) -> Any:
+        answer = function(*arguments)
+        for array in arguments:
+            if isinstance(array, np.ndarray):
+                array[...] = -1.0
+        np.seterr(all="ignore")
+        return answer
+
+    use(write)
+    for array, own in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, own)
+    assert np.geterr() == settings
 
 
 DRAWS = np.random.default_rng(0)
@@ -443,14 +466,20 @@ def test_bad_policies_of_a_mapping_are_refused_by_name(place):
     assert not wrong, "\n".join(wrong)
 
 
+def counts() -> dict[str, int]:
+    """Return how many attacks are generated over everything public, here and in `test_public_api`."""
+    return {
+        "values of parameters": sum(1 for target in ATTACKED.values() for _ in target.attacks()),
+        "entries of arrays": sum(
+            len(ENTRIES) * len(PLACES)
+            for target in ATTACKED.values()
+            for parameter in target.parameters
+            if numeric(target.good.get(parameter.name)) is not None
+        ),
+        "arrays that may be left out": sum(len(attacks_on(*each)) for each in OPTIONAL),
+        "answers of functions": len(FUNCTIONS) * sum(1 for _ in changes()),
+    }
+
+
 def test_there_are_thirty_thousand_attacks():
-    """What is generated, here and in `test_public_api`, over everything public."""
-    first = sum(1 for target in ATTACKED.values() for _ in target.attacks())
-    everywhere = sum(
-        len(ENTRIES) * len(PLACES)
-        for target in ATTACKED.values()
-        for parameter in target.parameters
-        if numeric(target.good.get(parameter.name)) is not None
-    )
-    optional = sum(len(attacks_on(*each)) for each in OPTIONAL)
-    assert first + everywhere + optional + len(FUNCTIONS) * sum(1 for _ in changes()) >= 30_000
+    assert sum(counts().values()) >= 30_000

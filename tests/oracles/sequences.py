@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from scipy import integrate, special, stats
 
@@ -13,7 +15,8 @@ def bayes_factor(t, n, g):
         return stats.nct.pdf(t, n - 1, effect * np.sqrt(n)) * stats.norm.pdf(effect, 0, np.sqrt(g))
 
     spread = 10 * np.sqrt(g)
-    found, _ = integrate.quad(weighted, -spread, spread, limit=400, points=[t / np.sqrt(n)])
+    with warnings.catch_warnings(action="ignore", category=integrate.IntegrationWarning):
+        found, _ = integrate.quad(weighted, -spread, spread, limit=400, points=[t / np.sqrt(n)])
     return found / stats.t.pdf(t, n - 1)
 
 

@@ -70,23 +70,6 @@ def as_array(value: Any, name: str) -> np.ndarray:
         raise TypeError(must_be(name, "an array", type(value).__name__)) from error
 
 
-def lent(array: Any) -> Any:
-    """Return a copy for a function of the user, which may write into its argument.
-
-    Examples
-    --------
-    >>> states = np.zeros(2)
-    >>> lent(states)[0] = 1.0
-    >>> states
-    array([0., 0.])
-    """
-    if isinstance(array, np.ndarray) or hasattr(array, "iloc"):
-        return array.copy()
-    if is_torch_array(array):
-        return array.detach().clone()
-    return array_namespace(array).asarray(array, copy=True) if is_foreign(array) else array
-
-
 def on_host(value: Any) -> Any:
     """Bring an array of another library to the host; frames, lists and NumPy pass as they are."""
     return to_numpy(value) if is_foreign(value) else value

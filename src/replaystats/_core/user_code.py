@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, is_torch_array
 
+from .arrays import is_foreign
 from .errors import must_be
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")
@@ -91,6 +93,39 @@ def find_object(path: str, name: str) -> Any:
         for part in inner.split("."):
             found = getattr(found, part)
     return found
+
+
+def called(function: Callable[..., Any], name: str, *arrays: Any, **options: Any) -> Any:
+    """Return what a function of the user makes of copies of arrays: it may write into its arguments.
+
+    How NumPy treats errors is put back, and a call of ``sys.exit`` does not end the program as if all had
+    gone well. Other errors are the user's to read: they pass as they are.
+
+    Examples
+    --------
+    >>> states = np.zeros(2)
+    >>> def doubled(states):
+    ...     states += 1.0
+    ...     return 2.0 * states
+    >>> called(doubled, "reward", states), states
+    (array([2., 2.]), array([0., 0.]))
+    """
+    with np.errstate():
+        try:
+            return function(*(_copy(array) for array in arrays), **options)
+        except SystemExit as error:
+            got = f"a call of sys.exit({error.code!r})"
+            raise ValueError(must_be(name, "a function that returns", got)) from error
+
+
+def _copy(array: Any) -> Any:
+    if isinstance(array, dict):
+        return {name: _copy(each) for name, each in array.items()}
+    if isinstance(array, np.ndarray) or hasattr(array, "iloc"):
+        return array.copy()
+    if is_torch_array(array):
+        return array.detach().clone()
+    return array_namespace(array).asarray(array, copy=True) if is_foreign(array) else array
 
 
 def containing(function: Callable[..., Any], name: str) -> Callable[..., Any]:

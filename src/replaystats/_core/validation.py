@@ -23,6 +23,8 @@ from .typing import ArrayLike, FloatArray, IntArray
 
 # Rounding: above this, neighbouring integers share one float64.
 LARGEST_EXACT_INTEGER = 2**53
+# Format: bytes of a file's name, in the file systems of Linux, macOS and Windows.
+LONGEST_NAME = 255
 # Rounding: intervals need fourth powers: beyond these, float64 has none.
 _LARGEST, _SMALLEST = 1e75, 1e-75
 # What Python and NumPy count among the numbers.
@@ -159,6 +161,8 @@ def check_path(value: Any, name: str, *, exists: bool = False, kind: str = "file
     if not isinstance(text, str) or not text or "\0" in text:
         raise TypeError(must_be(name, f"the name of a {kind}", repr(value)))
     path = Path(text)
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in path.parts):
+        raise ValueError(must_be(name, f"a name of at most {LONGEST_NAME} bytes", f"{len(text)} characters"))
     if kind == "file" and not path.parent.is_dir():
         raise FileNotFoundError(must_be(name, "in a folder that is there", f'"{path}"'))
     if exists and not path.is_file():

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from .._core.arrays import lent
 from .._core.errors import must_be, not_fitted, require_extra
 from .._core.typing import ArrayLike, FloatArray
+from .._core.user_code import called
 from .._core.validation import check_array, check_bool, check_int, check_text
 from .base import MAX_FUNCTIONS, Basis, check_n_functions, set_fitted
 
@@ -124,7 +124,7 @@ class FunctionBasis(Basis):
     ) -> FloatArray:
         """Call a function of the user and check what it returns."""
         label = f"{name}(states)"
-        out = check_array(function(lent(x)), label, ndim=len(shape), allow_empty=True)
+        out = check_array(called(function, name, x), label, ndim=len(shape), allow_empty=True)
         if out.shape != shape:
             raise ValueError(must_be(label, f"of shape {shape}", f"shape {out.shape}"))
         return out

@@ -14,6 +14,7 @@ from .._core.entries import check_known
 from .._core.errors import ReplayWarning, must_be
 from .._core.thresholds import CHECK_LEVEL, N_INSTRUMENTS, SEVERAL
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.user_code import called
 from .._core.validation import (
     check_array,
     check_choice,
@@ -321,9 +322,10 @@ class LastLayer:
 
             like = next(self._network.parameters(), torch.empty(0))
             with torch.no_grad():
-                found = self._network(torch.as_tensor(observations, dtype=like.dtype, device=like.device))
+                given = torch.as_tensor(observations, dtype=like.dtype, device=like.device)
+                found = called(self._network, "network", given)
         else:
-            found = self._network(observations.copy())
+            found = called(self._network, "network", observations)
         hint = "It takes observations (N, ...) and returns features (N, q)."
         features = check_array(found, "network", ndim=(1, 2, 3, 4), hint=hint)
         check_length(len(features), len(observations), "network", "states")

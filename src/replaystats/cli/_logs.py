@@ -128,6 +128,12 @@ def read_log(path: Path, columns: LogColumns) -> Log:
             read = columns.reading(states=own, next_states=own if columns.table["next_states"] else None)
             found = _read(kind, path, read, "--unit")
             units = np.asarray(found.states[found.offsets[:-1], 0])
+            mixed = np.flatnonzero(found.states[:, 0] != np.repeat(units, np.diff(found.offsets)))
+            if len(mixed):
+                got = f'"{columns.unit}", which changes within one: {found.states[mixed[0], 0]}'
+                raise ValueError(
+                    must_be("--unit", "a column that is the same in all rows of an episode", got)
+                )
         variables = ["s"]
         if view is not None and not (kind == "arrays" and columns.table["states"] == ["states"]):
             variables = view.resolve(columns.table["states"], "states")

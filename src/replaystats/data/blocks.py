@@ -330,10 +330,10 @@ def _part(rows: Any, name: str) -> np.ndarray:
 
 
 def take_rows(block: Block, rows: slice) -> Block:
-    """Return copies of some rows of a block: a function of the user may write into them."""
+    """Return some rows of a block."""
     if isinstance(block, dict):
-        return {name: array[rows].copy() for name, array in block.items()}
-    return block[rows].copy()
+        return {name: array[rows] for name, array in block.items()}
+    return block[rows]
 
 
 def block_size(block: Block) -> tuple[int, int]:

@@ -181,6 +181,8 @@ def flatten_lists(column: Any, name: str, *, names: bool = False) -> tuple[np.nd
     if lists.null_count:
         row = int(np.flatnonzero(lists.is_null().to_numpy(zero_copy_only=False))[0])
         raise ValueError(must_be(name, "a list in every row", f"a missing one in row {row}"))
+    if not hasattr(lists, "value_lengths"):
+        raise TypeError(must_be(name, "a column of lists", f"one of {lists.type}"))
     lengths = lists.value_lengths().to_numpy()
     inner = lists.flatten()
     if not hasattr(inner, "value_lengths"):

@@ -13,6 +13,7 @@ from .._core.arrays import as_array, like, to_numpy
 from .._core.errors import must_be
 from .._core.shown import Shown
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.user_code import called
 from .._core.validation import (
     as_columns,
     check_array,
@@ -368,7 +369,7 @@ class Trajectories(Shown):
         array([-0., -1.])
         """
         asked = callable(rewards) and not isinstance(rewards, type)
-        values = rewards(transitions_of(self, held=True).states) if asked else rewards
+        values = called(rewards, "rewards", transitions_of(self, held=True).states) if asked else rewards
         numbers = as_array(values, "rewards")
         numbers = numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else numbers
         checked = own(check_magnitude(check_array(numbers, "rewards", ndim=1), "rewards"), values)

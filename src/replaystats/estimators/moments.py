@@ -15,7 +15,6 @@ from .._core.arrays import (
     in_double,
     is_accelerator,
     is_foreign,
-    lent,
     like,
     on_host,
     takes_arrays_of,
@@ -26,6 +25,7 @@ from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.thresholds import ANNOUNCED_WORK, DRAWS, MANY, MOST_RESAMPLES, SEVERAL
 from .._core.typing import ArrayLike, FloatArray
+from .._core.user_code import called
 from .._core.validation import check_array, check_instance
 from ..engine import replicate
 from ..engine.executors import make_executor
@@ -444,7 +444,7 @@ class MomentRatio(ReplayedMoments):
             if not callable(getattr(self, name)):
                 hint = "For arrays use the functional core: rs.Moments(g, f)."
                 raise TypeError(must_be(name, "a function of the data", repr(getattr(self, name)), hint))
-        return Moments(self.g(lent(data)), self.f(lent(data)))
+        return Moments(called(self.g, "g", data), called(self.f, "f", data))
 
     def _features(self, X: Any) -> FloatArray:
         return X if is_foreign(X) else check_array(X, "X", ndim=2)

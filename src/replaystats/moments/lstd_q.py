@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import as_array, check_finite, in_double, is_foreign, lent, like, to_numpy
+from .._core.arrays import as_array, check_finite, in_double, is_foreign, like, to_numpy
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.user_code import called
 from .._core.validation import (
     as_columns,
     check_array,
@@ -209,7 +210,7 @@ def warn_never_logged(labels: IntArray, taken: BoolArray) -> None:
 
 def decisions_of(policy: PolicyLike, states: Any) -> Any:
     """Return what a policy does in states: an array of numbers, of the kind that it returns."""
-    chosen: Any = policy(lent(states))
+    chosen: Any = called(policy, "policy", states)
     if is_foreign(chosen):
         return chosen
     try:

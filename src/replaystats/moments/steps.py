@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._core.arrays import as_array, check_finite, in_double, is_foreign, lent, like
+from .._core.arrays import as_array, check_finite, in_double, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
+from .._core.user_code import called
 from .._core.validation import check_array, check_length, check_memory, check_nonnegative, check_real
 from ..basis import Basis
 from ..basis.base import check_basis
@@ -67,7 +68,8 @@ def step_discounts(
         if data.dt is None:
             hint = "Pass `dt` to Trajectories, or give `discount` as numbers."
             raise ValueError(must_be("dt", "known to use `discount` as a function", None, hint))
-        discount = discount(np.broadcast_to(np.asarray(data.dt, dtype=float), (data.n_transitions,)))
+        lengths = np.broadcast_to(np.asarray(data.dt, dtype=float), (data.n_transitions,))
+        discount = called(discount, "discount", lengths)
     if as_array(discount, "discount").ndim == 0:  # None was dealt with above
         factor = check_real(discount, "discount", low=0.0, high=1.0)
         return np.full(data.n_transitions, factor)
@@ -140,7 +142,9 @@ def step_ratios(importance: ImportanceLike, data: Trajectories) -> FloatArray | 
         return None
     values = importance
     if callable(importance):
-        values = importance(lent(transitions_of(data, held=True).states), lent(data.held("actions")))
+        values = called(
+            importance, "importance", transitions_of(data, held=True).states, data.held("actions")
+        )
     ratios: FloatArray = _one_a_step(values, "importance", data.n_transitions)
     check_nonnegative(ratios, "importance")
     return ratios
@@ -181,6 +185,6 @@ def step_rewards(reward: RewardLike, logged: FloatArray | None, states: FloatArr
             hint = "Give the data `rewards`, or use `data.with_rewards(function of the states)`."
             raise ValueError(must_be("reward", "given when the data holds no rewards", None, hint))
         return like(logged, states) if is_foreign(states) else logged
-    values = reward(lent(states)) if callable(reward) else reward
+    values = called(reward, "reward", states) if callable(reward) else reward
     rewards: FloatArray = like(_one_a_step(values, "reward", len(states)), states)
     return rewards

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import FloatArray, IntArray
+from .._core.user_code import called
 from .._core.validation import check_instance, check_int, check_path
 from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_rows
 from .factored import FactoredMoments, HeldMoments, sums_follow, written_out
@@ -300,7 +301,7 @@ class StreamedMoments:
 
     def _moments(self, loaded: Block, part: slice, block: int) -> HeldMoments:
         try:
-            moments: Any = self.function(take_rows(loaded, part), **self.options)
+            moments: Any = called(self.function, "function", take_rows(loaded, part), **self.options)
         except Exception as error:
             label = self.source.label(block)
             raise PartitionError(f"Partition {label} has no moments: {_one_line(error)}") from error

@@ -193,6 +193,8 @@ def compare(data: Trajectories, policies: Mapping[str, PolicyLike | None], **set
         hint = 'For example {"new": f, "old": None}; None is the policy that made the log.'
         got = f"{len(policies)} of them" if isinstance(policies, Mapping) else type(policies).__name__
         raise TypeError(must_be("policies", "a dict of two policies or more, by name", got, hint))
+    if taken := sorted({"policy", "log_memory"} & settings.keys()):
+        raise TypeError(must_be(taken[0], "left out: `policies` are compared", repr(settings[taken[0]])))
     memory: dict[str, Any] = {}
     found = {}
     for name, policy in policies.items():

@@ -11,6 +11,7 @@ import numpy as np
 from .._core.arrays import on_host
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.user_code import called
 from .._core.validation import check_array, check_length, check_memory
 from ..data import Trajectories
 from ..data._flat import are_names, are_numbers
@@ -45,7 +46,7 @@ class Asked:
     def __call__(self, states: FloatArray) -> Any:
         """Return what the policy does: actions (N,) or (N, a), draws (N, m, a), or probabilities (N, A)."""
         try:
-            chosen = on_host(self.policy(np.array(states)))
+            chosen = on_host(called(self.policy, self.name, states))
         except Exception as error:
             if str(error).startswith("`"):  # says itself what is wrong
                 raise
@@ -65,7 +66,7 @@ class Asked:
     def density(self, states: FloatArray, actions: FloatArray) -> Any:
         """Return the densities (N,) of continuous actions; None where the policy has none."""
         density = getattr(self.policy, "density", None)
-        return on_host(density(np.array(states), np.array(actions))) if callable(density) else None
+        return on_host(called(density, self.name, states, actions)) if callable(density) else None
 
 
 def ask(policy: Callable[..., Any], data: Trajectories, name: str) -> Asked:

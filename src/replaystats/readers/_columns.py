@@ -32,8 +32,11 @@ from ..data.storage import read_parquet
 
 # Layout: names in a message.
 SHOWN_NAMES = 12
+# Format: brackets inside brackets in a line of JSON; a row of a log has two or three.
+DEEPEST = 64
 SEPARATORS = (",", ";", "\t", "|")
 _DECIMAL_COMMA = re.compile(r"(^|[^\w.])-?\d+,\d+([^\w,.]|$)", re.MULTILINE)
+_FRAMES = ("pandas", "polars")  # what else they have is no table: a series, groups
 Column = Any  # a pandas or polars Series, a pyarrow ChunkedArray, or an ndarray
 
 
@@ -81,15 +84,15 @@ def open_table(source: Any) -> TableView:
     if isinstance(source, Mapping):
         return TableView(list(source), lambda names: {n: _from_mapping(source[n], n) for n in names})
     library = type(source).__module__.partition(".")[0]
-    if library == "pandas":
+    if library == "pandas" and hasattr(source, "iloc") and source.ndim == 2:
         labelled = any(name is not None for name in source.index.names)
         frame = source.reset_index() if labelled else source  # an index (episode, step) is as good as columns
         return TableView(list(frame.columns), lambda names: {n: frame[n] for n in names})
-    if library == "polars":
+    if library == "polars" and hasattr(source, "lazy"):
         return TableView(source.lazy().collect_schema().names(), lambda names: _collect(source, names))
     if library == "datasets":  # its NumPy and torch formats turn float64 into float32; Arrow does not
         return open_table(source.with_format("arrow")[:])
-    if hasattr(source, "column_names") or hasattr(source, "__arrow_c_stream__"):
+    if hasattr(source, "column_names") or (hasattr(source, "__arrow_c_stream__") and library not in _FRAMES):
         pyarrow = require_extra("pyarrow", extra="io", purpose="Reading an Arrow table")
         return _view_of_arrow(source if hasattr(source, "column_names") else pyarrow.table(source))
     rule = "a data frame, an Arrow table, a dict of arrays, or the path of a Parquet or CSV file"
@@ -116,7 +119,7 @@ def _view_of_arrow(table: Any) -> TableView:
 
 def _open_file(path: Path) -> TableView:
     endings = [ending.lower() for ending in path.suffixes]
-    if not path.exists():
+    if not path.is_file() and not path.is_dir():  # pipes and devices have no end
         raise FileNotFoundError(must_be("table", "an existing file", f'"{path}"'))
     if path.is_dir() or (endings and endings[-1] in (".parquet", ".pq")):
         parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
@@ -135,11 +138,30 @@ def _open_file(path: Path) -> TableView:
     if any(ending in (".jsonl", ".ndjson") for ending in endings):
         reader = require_extra("pyarrow.json", extra="io", purpose="Reading JSON lines")
         with naming(path, "JSON lines"):
+            _check_json_lines(path)
             return _view_of_arrow(reader.read_json(path))
     rule = "a file that ends in .parquet, .pq, .csv, .csv.gz or .jsonl, or a folder of Parquet files"
     raise ValueError(
         must_be("table", rule, f'"{path.name}"', "Other formats: open it with pandas or polars.")
     )
+
+
+def _check_json_lines(path: Path) -> None:
+    """Raise where a line is no object or nests deeply: Arrow's reader ends the whole process on both."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            text = line.strip().removeprefix(b"\xef\xbb\xbf")
+            if text and not text.startswith(b"{"):
+                raise ValueError(f"line {number} is not an object {{...}}")
+            if text.count(b"[") + text.count(b"{") > DEEPEST and _depth(text) > DEEPEST:
+                raise ValueError(f"line {number} is nested more than {DEEPEST} deep")
+
+
+def _depth(text: bytes) -> int:
+    """Return how many brackets are open at once at most; those in texts count too."""
+    codes = np.frombuffer(text, dtype=np.uint8)
+    steps = np.isin(codes, list(b"[{")).astype(np.int64) - np.isin(codes, list(b"]}"))
+    return int(np.cumsum(steps).max())
 
 
 def separator_of(path: Path) -> str:
@@ -167,6 +189,7 @@ def _load_csv(csv: Any, path: Path, parse: Any, wanted: list[str]) -> dict[str, 
         try:
             with csv.open_csv(path, **given) as reader:
                 found = _streamed(reader.schema, reader, wanted)
+            _release()
         except ValueError:  # a later row is of another type than the first, or there is a mistake to name
             found = None
         return found or _load_arrow(csv.read_csv(path, **given), wanted)
@@ -182,6 +205,7 @@ def _load_parquet(parquet: Any, path: Path, wanted: list[str]) -> dict[str, Colu
             )
 
     found = None if path.is_dir() else read_parquet(in_batches, path)
+    _release()
     return found or _load_arrow(read_parquet(parquet.read_table, path, columns=wanted), wanted)
 
 
@@ -209,11 +233,15 @@ def _streamed(schema: Any, batches: Iterable[Any], wanted: list[str]) -> dict[st
         n = end
     for array in grown.values():
         array.resize(n, refcheck=False)
-    pyarrow.default_memory_pool().release_unused()
     return {
         name: grown[name] if name in grown else pyarrow.chunked_array(others[name], kinds[name])
         for name in wanted
     }
+
+
+def _release() -> None:
+    """Give the memory back that Arrow keeps for the next file; it lets go of it once this one is closed."""
+    require_extra("pyarrow", extra="io", purpose="Reading a file").default_memory_pool().release_unused()
 
 
 def _is_numeric(kind: Any) -> bool:

@@ -67,6 +67,7 @@ def order_rows(episode: Column | None, step: Column | None, time: Column | None,
     del step, time
     key = times if steps is None else steps
     codes, ids = _factorise(episode, n_rows, contiguous=key is None)
+    del episode  # as large as the codes
     rows = _sort(codes, key)
     lengths = np.bincount(codes, minlength=len(ids))
     inside = np.ones(n_rows, dtype=np.bool_)  # rows that are followed by one of their own episode

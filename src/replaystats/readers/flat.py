@@ -104,6 +104,8 @@ def require_parts(value: Any, parts: Sequence[str], name: str, rule: str) -> Non
     if missing:
         got = f"{type(value).__name__} without `{missing[0]}`"
         raise TypeError(must_be(name, rule, got))
+    if isinstance(value, type):
+        raise TypeError(must_be(name, rule, f"the class {value.__name__}", "Make an object of it."))
 
 
 def narrow(actions: np.ndarray) -> np.ndarray:

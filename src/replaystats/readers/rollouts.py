@@ -12,12 +12,14 @@ import numpy as np
 from .._core.config import track
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from .._core.validation import check_bool, check_int, check_memory, check_real, check_rows
+from .._core.validation import check_array, check_bool, check_int, check_memory, check_real, check_rows
 from ..data._flat import offsets_of
 from ..data.trajectories import Trajectories
 from .flat import as_rows, from_flat, require_parts, side_by_side
 
 Policy = Callable[[Any], Any]
+# Cost: an episode of so many steps without `max_steps` is taken for one that never ends.
+ENDLESS = 500_000
 AUTORESET_MODES = ("NEXT_STEP", "SAME_STEP", "DISABLED")
 
 
@@ -234,15 +236,28 @@ class _Episode:
         return cls([_as_state(observation)])
 
     def add(self, action: Any, reward: Any, observation: Any, terminated: Any, truncated: Any) -> None:
-        self.states.append(_as_state(observation))
+        state = _as_state(observation)
+        if state.shape != self.states[0].shape:
+            got = f"{len(state)} after {len(self.states[0])}"
+            raise ValueError(must_be("env", "an environment with as many numbers in each state", got))
+        self.states.append(state)
         self.actions.append(np.array(action))
-        self.rewards.append(float(reward))
-        self.terminated, self.truncated = bool(terminated), bool(truncated)
+        self.rewards.append(_number(reward, "reward"))
+        self.terminated = _number(terminated, "terminated") != 0.0
+        self.truncated = _number(truncated, "truncated") != 0.0
+
+
+def _number(value: Any, name: str) -> float:
+    """Return one number, or 0 or 1 for a flag, as the environment gave it; "False" would count as true."""
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise TypeError(must_be("env", f"an environment whose steps give a number as {name}", repr(value)))
+    return float(array.item())
 
 
 def _as_state(observation: Any) -> FloatArray:
     # A copy: environments may hand out the same buffer at every step.
-    return np.asarray(side_by_side(observation, 1)[0], dtype=np.float64).copy()
+    return check_array(side_by_side(observation, 1)[0], "states", ndim=1).copy()
 
 
 def _per_copy(observations: Any, n_copies: int) -> FloatArray:
@@ -251,8 +266,16 @@ def _per_copy(observations: Any, n_copies: int) -> FloatArray:
 
 
 def _reset(env: Any, **options: Any) -> Any:
-    observation, _ = env.reset(**options)
-    return observation
+    return _parts(env.reset(**options), 2, "reset")[0]
+
+
+def _parts(found: Any, count: int, name: str) -> Any:
+    """Return what a method of the environment gave, in so many parts."""
+    if not isinstance(found, tuple) or len(found) != count:
+        got = f"{len(found)} of them" if isinstance(found, tuple) else type(found).__name__
+        hint = "Older environments need gymnasium.wrappers or shimmy."
+        raise TypeError(must_be("env", f"an environment whose {name}() returns {count} values", got, hint))
+    return found
 
 
 def _single_episodes(
@@ -265,9 +288,12 @@ def _single_episodes(
             action = policy(observation)
             if probability is not None:
                 episode.probabilities.append(float(probability(observation, action)))
-            observation, reward, terminated, truncated, _ = env.step(action)
+            observation, reward, terminated, truncated, _ = _parts(env.step(action), 5, "step")
             out_of_time = len(episode.rewards) + 1 == limit
-            episode.add(action, reward, observation, terminated, truncated or out_of_time)
+            if limit is None and len(episode.rewards) >= ENDLESS:
+                raise ValueError(must_be("max_steps", "given where episodes may not end", f"{ENDLESS} steps"))
+            episode.add(action, reward, observation, terminated, truncated)
+            episode.truncated |= out_of_time
         yield episode
 
 
@@ -282,7 +308,7 @@ def _vector_episodes(env: Any, policy: Policy, n_episodes: int, seed: int | None
     while any(len(finished[i]) < quota[i] for i in copies):
         actions = policy(observations)
         being_reset = done if mode == "NEXT_STEP" else np.zeros_like(done)
-        observations, rewards, terminated, truncated, info = env.step(actions)
+        observations, rewards, terminated, truncated, info = _parts(env.step(actions), 5, "step")
         done = (terminated | truncated) & ~being_reset
         rows = _per_copy(observations, env.num_envs)
         for i in copies:

@@ -14,7 +14,7 @@ from .._core.config import track
 from .._core.entries import as_flags
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
-from .._core.validation import check_choice, check_exact, check_real
+from .._core.validation import check_choice, check_exact, check_path, check_real
 from ..data.trajectories import Trajectories
 from ._columns import (
     Column,
@@ -156,7 +156,7 @@ def from_table(
         "actions": actions, "terminated": terminated, "truncated": truncated, "next_states": next_states,
         "behavior_probability": behavior_probability,
     }  # fmt: skip
-    wanted = {role: resolve_role(view, role, names) for role, names in named.items()}
+    wanted = _of_one_meaning({role: resolve_role(view, role, names) for role, names in named.items()})
     for role, given in (("actions", actions), ("next_states", next_states)):
         if given is not None and not wanted[role]:
             raise ValueError(must_be(role, "names of columns, or None", "no name"))
@@ -182,6 +182,17 @@ def from_table(
     return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
+def _of_one_meaning(wanted: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the columns of every role; none is rewards, ends or probabilities at the same time."""
+    once: dict[str, str] = {}
+    for role in ("rewards", "terminated", "behavior_probability"):
+        for name in wanted[role]:
+            if once.setdefault(name, role) != role:
+                rule = f"another column than `{once[name]}`"
+                raise ValueError(must_be(role, rule, f'"{name}" for both', "Pass None if there is none."))
+    return wanted
+
+
 def resolve_role(view: TableView, role: str, names: Names | None) -> list[str]:
     """Return the columns of a table that were named for a role."""
     return view.resolve(names, role, _HINTS.get(role, ""))
@@ -194,7 +205,7 @@ def named_rule(view: TableView, given: Any, rules: tuple[str, ...]) -> str | Non
 
 def files_of(table: str | Path) -> list[Path]:
     """Return the files that fit a pattern or lie in a folder, sorted by name; a folder of Parquet is one."""
-    path, files = Path(table), []
+    path, files = check_path(table, "table", kind="file or folder"), []
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if set(file.suffixes) & {".csv", ".jsonl", ".ndjson"})
     elif not path.exists() and glob.has_magic(str(table)):

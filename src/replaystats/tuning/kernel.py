@@ -16,7 +16,7 @@ from .._core.errors import must_be
 from .._core.random import draw_seed, stream
 from .._core.thresholds import COMPARED_ROWS
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_choice, check_real
+from .._core.validation import check_choice, check_real, check_work
 from ..basis import Basis
 from ..estimate import average
 from ..kernel.features import Landmarks
@@ -37,6 +37,9 @@ from .kernel_methods import (
 )
 
 METHODS = ("subsets", "features", "local", AUTO)
+
+# Cost: seconds of choosing widths and penalty, for one entry of a table with more columns than rows.
+ENTRY_SECONDS = 4e-6
 
 
 def resolve_kernel_ridge(
@@ -68,6 +71,9 @@ def resolve_kernel_ridge(
         Numbers of the groups of rows that folds keep together.
     """
     _check(parameters, plan)
+    if X.shape[1] > X.shape[0]:
+        got = f"{X.shape[0]} rows of {X.shape[1]} columns"
+        check_work(ENTRY_SECONDS * X.shape[0] * X.shape[1], "X", got, "Use fewer columns.")
     first = _resolve(parameters, X, y, sample_weight, plan, rng, device, LEARNT, groups)
     if groups is None and not needs_folds(parameters, len(y), X.shape[1]):
         return first

@@ -706,3 +706,13 @@ def test_all_problems_of_a_call_are_reported_together(run, log):
     named = [message.split("`")[1] for message in answer["error"]["messages"]]
     assert sorted(named) == ["--basis", "--confidence", "--gaps", "--order", "--reward"]
     assert result.stderr.count("Error:") == 5
+
+
+def test_a_column_of_units_is_the_same_in_all_rows_of_an_episode(run, frame, tmp_path):
+    table = frame.assign(user=frame["episode"] // 4)
+    options = ("--state", "position", "--step", "step", "--discount", "0.9", "--time-limit", "none")
+    table.to_csv(tmp_path / "log.csv", index=False)
+    assert run(tmp_path / "log.csv", *options, "--unit", "user").exit_code == 0
+    result = run(tmp_path / "log.csv", *options, "--unit", "position")
+    assert result.exit_code == 3
+    assert "`--unit` must be a column that is the same in all rows of an episode" in result.output

@@ -70,11 +70,10 @@ def test_the_headline_of_a_table_is_no_replayed_mean():
     assert found.interval.low <= truth <= found.interval.high
 
 
-@pytest.mark.parametrize("name", ["Taxi-v4", "CliffWalking-v1"])
+@pytest.mark.parametrize("name", ["Taxi-v", "CliffWalking-v"])
 def test_large_tables_are_counted_with_an_interval(name):
     """Taxi was unfinished after 100 s, CliffWalking took 55 s and 1.1 GB."""
-    if name not in gymnasium.registry:
-        name = "Taxi-v3"
+    name = max(each for each in gymnasium.registry if each.startswith(name))
     data = random_log(name, 100, max_episode_steps=200)
     found = rs.evaluate(data, discount=0.9, confidence_level=0.999)
     assert found.log.choices["basis"].value == "counts"

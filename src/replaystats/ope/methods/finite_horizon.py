@@ -10,6 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..._core.thresholds import CHECK_LEVEL, FOLDS, MANY, PENALTIES, SMALL_SHARE
 from ..._core.typing import BoolArray, FloatArray, IntArray
+from ..._core.validation import check_work
 from ...data._flat import holds_names
 from ...inference.pivot import Pivot
 from ...inference.producers import mean_pivot
@@ -32,6 +33,8 @@ from ..problem import Problem
 from ..unlogged import unlogged_actions
 
 Features = Callable[[FloatArray], FloatArray]
+# Cost: seconds of one step backward with one penalty.
+STEP_SECONDS = 5e-6
 _PENALTIES = PENALTIES[::4]  # two decades apart: every one is a candidate of its own
 
 
@@ -95,6 +98,7 @@ def finite_horizon_value(
     assert horizon is not None
     classes = feature_classes(problem.states, len(problem) / problem.n_actions, rng)
     fold = _folds(problem.unit, rng)
+    check_work(STEP_SECONDS * horizon * len(classes) * len(_PENALTIES) * FOLDS, "horizon", horizon)
     psi, ahead, now = _cross_fitted(problem, ratio, classes, fold, pooled)
     target = problem.rewards + np.mean(list(ahead.values()), axis=0)
     losses = {name: float(np.mean((target - now[name]) ** 2)) for name in now}

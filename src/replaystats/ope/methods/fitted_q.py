@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._core.thresholds import ITERATIONS, MANY, MIN_EFFECTIVE, NEGLIGIBLE, SEVERAL, SQUARE_ROWS
 from ..._core.typing import FloatArray, IntArray
+from ..._core.user_code import called
 from ..._core.validation import check_array, check_length
 from ...inference.pivot import Pivot
 from ...inference.variance import replay_variance
@@ -170,7 +171,7 @@ def _refitted(regressor: Any) -> Fit:
 def _predicted(model: Any, pairs: FloatArray, problem: Problem) -> FloatArray:
     """Return what a regressor of the user predicts, within the range of values."""
     hint = "Its predict returns one finite number for each row."
-    predicted = check_array(model.predict(pairs), "regressor", ndim=1, hint=hint)
+    predicted = check_array(called(model.predict, "regressor", pairs), "regressor", ndim=1, hint=hint)
     check_length(len(predicted), len(pairs), "regressor", "states")
     return np.asarray(np.clip(predicted, problem.low, problem.high))
 

@@ -1,0 +1,138 @@
+"""One table of what the library promises under load: peaks, times, ratios, attacks and kills.
+
+    python benchmarks/trust.py                  # everything, into results/trust.json and on the screen
+    python benchmarks/trust.py times attacks    # some of it, beside what was measured before
+
+Every row names the command that measures it again. Times are processor seconds of one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "trust.json"
+TARGETS = {"peaks": "256 MiB beside the data", "ratios": "5 times", "times": "1 s", "attacks": "30,000"}
+TARGETS["kills"] = "150"
+# What is measured in a process of its own: code before the clock starts, and the timed code.
+TIMED = {
+    "first rs.evaluate after import, on policy": (
+        "import numpy as np, replaystats as rs\n"
+        "d = rs.simulate.ornstein_uhlenbeck(60, n_steps=5, random_state=0)",
+        "rs.evaluate(d, discount=0.9)",
+    ),
+    "first rs.evaluate after import, off policy": (
+        "import numpy as np, replaystats as rs\n"
+        "r = np.random.default_rng(0); a = r.integers(0, 2, (60, 4))\n"
+        "d = rs.Trajectories(r.normal(size=(60, 5, 1)), 1.0 * a, a, terminated=True)",
+        "rs.evaluate(d, lambda s: np.full((len(s), 2), 0.5), discount=0.9)",
+    ),
+    "rs.evaluate, 2,000 columns, 60 rows": (
+        "import numpy as np, replaystats as rs\nr = np.random.default_rng(0)\n"
+        "d = rs.Trajectories(r.normal(size=(30, 3, 2000)), r.normal(size=(30, 2)), terminated=True)",
+        "rs.evaluate(d, discount=0.9)",
+    ),
+    "rs.ReplayKernelRidge, 2,000 columns, 60 rows": (
+        "import numpy as np, replaystats as rs\nr = np.random.default_rng(0); X = r.normal(size=(60, 2000))",
+        "rs.ReplayKernelRidge(random_state=0).fit(X, X[:, 0])",
+    ),
+}
+
+
+def run(*command: str) -> str:
+    """Return what a command prints."""
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def times() -> Iterator[tuple[str, str, str]]:
+    """Yield first calls in fresh processes, the median of three."""
+    for name, (before, call) in TIMED.items():
+        clock = f"import time; t = time.process_time(); {call}; print(time.process_time() - t)"
+        found = sorted(float(run(sys.executable, "-c", f"{before}\n{clock}")) for _ in range(3))
+        yield name, f"{found[1]:.2f} s", "benchmarks/trust.py times"
+
+
+def peaks() -> Iterator[tuple[str, str, str]]:
+    """Yield the peak memory of every call at 5,000,000 rows."""
+    command = [sys.executable, str(HERE / "peaks.py")]
+    listed = json.loads(run(*command, "--list"))
+    for name in listed:
+        began = time.perf_counter()
+        try:
+            ran = subprocess.run([*command, name], stdout=subprocess.PIPE, text=True, timeout=900)
+            found = json.loads(ran.stdout.splitlines()[-1].replace("'", '"'))
+            value = f"{found['beside_MiB']} MiB ({found['seconds']} s)"
+        except (subprocess.TimeoutExpired, IndexError):
+            value = f"not measured: no end in {time.perf_counter() - began:.0f} s of a busy machine"
+        yield f"{name}, 5,000,000 rows", value, f"benchmarks/peaks.py {name}"
+
+
+def ratios() -> Iterator[tuple[str, str, str]]:
+    """Yield a fit with interval over the NumPy plug-in, as `interval_ratio.py` left them."""
+    path = HERE / "results" / "interval_ratio.json"
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for row in rows if isinstance(rows, list) else rows.get("rows", []):
+        yield (
+            f"{row['features']}, q = {row['q']}",
+            f"{row['ratio']:.1f} times",
+            "benchmarks/interval_ratio.py",
+        )
+
+
+def attacks() -> Iterator[tuple[str, str, str]]:
+    """Yield how many attacks the tests generate, by kind."""
+    tests = HERE.parent / "tests"
+    program = "from attack.test_every_position import counts; import json; print(json.dumps(counts()))"
+    environment = dict(os.environ, PYTHONPATH=f"{tests}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        stdout=subprocess.PIPE, text=True, check=True, env=environment,
+    )  # fmt: skip
+    found = json.loads(ran.stdout.splitlines()[-1])
+    for name, count in {**found, "together": sum(found.values())}.items():
+        yield f"attacks, {name}", f"{count:,}", "benchmarks/trust.py attacks"
+
+
+def kills() -> Iterator[tuple[str, str, str]]:
+    """Yield how many processes were killed, each of which came back bit for bit, or the tests fail."""
+    test = "tests/integration/test_kills.py"
+    ran = run(sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:benchmark", str(HERE.parent / test))
+    found = re.search(r"(\{.*\}) (\d+)", ran)
+    assert found is not None, ran[-2000:]
+    for name, count in json.loads(found[1].replace("'", '"')).items():
+        yield f"kills, {name}", str(count), f"pytest -s {test}"
+    yield "kills, together", found[2], f"pytest -s {test}"
+
+
+PARTS: dict[str, Callable[[], Iterator[tuple[str, str, str]]]] = {
+    "peaks": peaks, "times": times, "ratios": ratios, "attacks": attacks, "kills": kills,
+}  # fmt: skip
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Return the table in Markdown."""
+    lines = ["| what | asked | measured | command |", "|---|---|---|---|"]
+    lines += ["| {what} | {asked} | {measured} | `{command}` |".format(**row) for row in rows]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    for part in sys.argv[1:] or PARTS:
+        kept[part] = [
+            {"what": what, "asked": TARGETS[part], "measured": measured, "command": command}
+            for what, measured, command in PARTS[part]()
+        ]
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    print(table([row for part in PARTS for row in kept.get(part, [])]))
+
+
+if __name__ == "__main__":
+    main()
