@@ -278,6 +278,7 @@ METHODS: dict[str, Target] = {
 
 # How the parts of the library speak to each other, or scikit-learn's own methods.
 INNER = {
+    "solve_beside",  # of solvers: systems come from the engine
     "stream",  # of executors: tasks come from the engine
     *("from_rows", "residuals", "scaled", "stacked_rows", "unstack", "wrap", "steps_of", "sum_over"),
     *("merged", "with_output", "ends_of", "pieces"),

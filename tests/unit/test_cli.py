@@ -26,13 +26,16 @@ def test_list_names_every_experiment(run):
     [
         (["varience-lstd"], 'Did you mean "variance-lstd"?'),
         (["--solver", "pinb"], 'Did you mean "pinv"?'),
-        (["--solver", "ridge"], "`solver` must be \"ridge:NUMBER\"; got 'ridge'."),
+        (["--solver", "ridge"], "`--solver` must be \"ridge:NUMBER\"; got 'ridge'."),
         (["--solver", "pinv:x"], "with a number after the colon; got 'pinv:x'."),
-        (["--solver", "lu:3"], '`solver` must be "lu" without a number'),
-        (["--beta", "0"], "`beta` must be a finite number in (0, inf); got 0.0."),
-        (["--repetitions", "1"], "`repetitions` must be an int >= 2; got 1. A variance needs at least two."),
-        (["--seed", "-1"], "`seed` must be an int >= 0; got -1."),
-        (["--jobs", "-2", "rmse-kernel"], "`jobs` must be an int >= 1; got -2."),
+        (["--solver", "lu:3"], '`--solver` must be "lu" without a number'),
+        (["--beta", "0"], "`--beta` must be a finite number in (0, inf); got 0.0."),
+        (
+            ["--repetitions", "1"],
+            "`--repetitions` must be an int >= 2; got 1. A variance needs",
+        ),
+        (["--seed", "-1"], "`--seed` must be an int >= 0; got -1."),
+        (["--jobs", "-2", "rmse-kernel"], "`--jobs` must be an int >= 1; got -2."),
     ],
 )
 def test_a_wrong_argument_gets_one_sentence_before_any_work(run, arguments, sentence, tmp_path):

@@ -49,7 +49,7 @@ _OPTIONS = {
 }  # fmt: skip
 _SAME = (
     "policy unit episode step time terminated truncated final_states gaps time_limit dt order discount "
-    "discount_rate horizon basis solver statistic combine method alpha gamma seed"
+    "discount_rate horizon basis solver statistic combine method alpha gamma seed repetitions jobs beta"
 )
 _OPTIONS |= {name: "--" + name.replace("_", "-") for name in _SAME.split()}
 # What other libraries call them; British spelling is looked up as American.

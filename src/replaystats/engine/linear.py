@@ -200,14 +200,16 @@ def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisat
     return found
 
 
-def solve_all(moments: AnyMoments, solver: Solver) -> tuple[Solution, FloatArray]:
-    """Solve the system of all observations; of linear solvers also return its inverse, and do it once."""
+def solve_all(
+    moments: AnyMoments, solver: Solver, total: tuple[FloatArray, FloatArray]
+) -> tuple[Solution, FloatArray]:
+    """Solve the system A, b of all observations, once; of linear solvers also return its inverse."""
     if not solver.is_linear:
         return solver.solve_full(moments), np.empty((0, 0))
     if id(solver) not in moments.solved:
-        moments.solved[id(solver)] = solver, solver.solve_beside(moments, np.eye(moments.n_basis))
+        moments.solved[id(solver)] = solver, solver.solve_beside(moments, *total, np.eye(moments.n_basis))
     found: Solution = moments.solved[id(solver)][1]
-    b = moments.total()[1]
+    b = total[1]
     theta, inverse = found.theta[:, :, : -len(b)], found.theta[0, :, -len(b) :]
     return replace(found, theta=theta.reshape(1, *b.shape)), inverse
 
@@ -218,7 +220,7 @@ def _solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisa
         raise ValueError(must_be("solver", rule, repr(solver), "Use the replicates' own variance."))
     A, b = moments.total()
     if solver.plain or share == 1.0:  # in other units, the same system
-        solution, inverse = solve_all(moments, solver)
+        solution, inverse = solve_all(moments, solver, (A, b))
         theta, inverse = solution.theta[0], inverse / share
     else:
         right = np.concatenate([b.reshape(len(b), -1), np.eye(len(b)) / share], axis=1)

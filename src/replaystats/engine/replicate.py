@@ -185,7 +185,8 @@ def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> MomentRepl
     solver = check_solver(solver) or DEFAULT_SOLVER
     # A nearly singular system of 1000 unknowns is decomposed in about a second.
     check_work(1e-9 * moments.n_basis**3, "moments", f"{moments.n_basis} unknowns", "Take fewer of them.")
-    solution, _ = solve_all(moments, solver)
+    A, b = moments.total()
+    solution, _ = solve_all(moments, solver, (A, b))
     if solution.failed[0]:
         msg = (
             "The moment matrix of all observations is numerically singular "
@@ -195,7 +196,6 @@ def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> MomentRepl
         raise SingularReplicateError(msg)
     if solution.lost.any():
         warn_left_out(solution)
-    A, b = moments.total()
     n = moments.n_observations
     plan = SubsetPlan(n_observations=n, subsample_size=n, n_resamples=1, seed=0)
     sums = SubsetSums(A[None], b[None], moments.symmetric)

@@ -98,7 +98,7 @@ def markov_tests(
     >>> zero, ends = np.zeros((300, 1)), np.tile(np.arange(6) == 5, 50)
     >>> found = markov_tests(zero, a.ravel(), r, zero, ends, np.repeat(np.arange(50), 6))
     >>> {name: round(test.p_value, 3) for name, test in found.items() if test.p_value < 0.01}
-    {'history': 0.0, 'step': 0.002, 'ends': 0.001}
+    {'history': 0.0, 'step': 0.001, 'ends': 0.0}
     """
     acts = actions.reshape(len(actions), -1)
     log = _Log(states, acts, rewards, next_states, terminal, episode, episode if unit is None else unit)

@@ -236,18 +236,17 @@ class Solver(ABC):
 
     def solve_full(self, moments: AnyMoments) -> Solution:
         """Solve the one system of all observations, as a stack of one."""
-        found = self.solve_beside(moments, np.empty((moments.n_basis, 0)))
+        found = self.solve_beside(moments, *moments.total(), np.empty((moments.n_basis, 0)))
         b = moments.total()[1]
         return replace(found, theta=found.theta.reshape(1, *b.shape))
 
-    def solve_beside(self, moments: AnyMoments, right: FloatArray) -> Solution:
-        """Solve the one system of all observations for b and, in further columns, for `right` (q, r).
+    def solve_beside(self, moments: AnyMoments, A: FloatArray, b: FloatArray, right: FloatArray) -> Solution:
+        """Solve the one system A, b of all observations and, in further columns, that of `right` (q, r).
 
         A plain inverse of an ill-conditioned matrix is refined with the residuals of the observations, which
         are far more accurate than those of their sums (corrected seminormal equations, Bjorck 1987): least
         squares then agree with a QR decomposition of the data.
         """
-        A, b = moments.total()
         columns = np.concatenate([b.reshape(len(b), -1), right], axis=1)
         solution = self.solve(A[None], columns[None], symmetric=moments.symmetric)
         if not (self.plain and solution.condition[0] > REFINE_FROM and _rereadable(moments)):
