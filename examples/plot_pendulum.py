@@ -4,7 +4,7 @@ Pendulum: accurate values and a doubtful average
 
 Gymnasium's ``Pendulum-v1`` under a noisy policy that damps the swing. The truth comes from simulation, with
 its Monte-Carlo error. 300 bumps in angle and speed are more than 200 episodes can pin down: a penalty has to
-choose, and the diagnosis warnings the average and says why.
+choose, and the diagnosis warns of the average and says why.
 """
 
 import gymnasium
