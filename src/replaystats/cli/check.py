@@ -176,10 +176,13 @@ def _ends_of(guess: LogGuess, episodes: Trajectories, known: bool) -> list[str]:
         ]
     if not {"terminated", "truncated", "next_states"} & set(guess.columns) and not known:
         lost = " Their last rows are left out: what followed was not logged."
-        return [
+        said = [
             "No column says how episodes ended, so they count as cut off."
             f"{lost * (guess.final_states == 'repeat')} If they ended there, say --terminated all."
         ]
+        if guess.episodes == "one":
+            said.append("All rows are one episode. If every row is a decision by itself, say --episode rows.")
+        return said
     if guess.final_states == "repeat":
         cut = int((~episodes.terminated).sum())
         left = f" {cut} of {len(episodes)} episodes did not end: their last rows are left out." * (cut > 0)

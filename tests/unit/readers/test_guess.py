@@ -198,6 +198,17 @@ def test_a_folder_of_files_is_read_as_one_log(log, tmp_path):
     assert "80 episodes, 400 steps, 80 terminated." in shown
 
 
+def test_numbered_decisions_without_an_episode_may_be_rows(tmp_path):
+    """A column that numbers the rows looks like the steps of one long episode."""
+    path = tmp_path / "pages.csv"
+    lines = [f"{i},{i % 2},{i % 3},0.5" for i in range(20)]
+    path.write_text("\n".join(["visit,bought,shown,x", *lines]), encoding="utf-8")
+    shown = CliRunner().invoke(app, ["check", str(path)])
+    assert "If every row is a decision by itself, say --episode rows." in shown.stderr + shown.stdout
+    shown = CliRunner().invoke(app, ["check", str(path), "--episode", "rows"])
+    assert "20 episodes, 20 steps, 20 terminated." in shown.stdout
+
+
 def test_roles_that_are_given_are_taken(log):
     found = guess_columns(log, rewards="v", states=["x"])
     assert (found.columns["rewards"], found.columns["states"]) == (["v"], ["x"])
