@@ -206,7 +206,7 @@ def _fit_features(X: FloatArray, y: FloatArray, basis: Basis, plan: ResamplingPl
 
 
 CONFIDENCE = 0.99
-# Ratios of times this close to 1 are nobody's gain, and the first to flip on another machine.
+# Ratios of times this close to 1 are no gain: another machine may turn them round.
 MARGIN = 1.1
 # Below this n the cubic part of a full fit is not yet most of its time.
 SMALLEST_JUDGED = 4000

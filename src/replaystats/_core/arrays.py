@@ -54,7 +54,7 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 def check_unmasked(value: Any, name: str) -> None:
-    """Raise where entries of an array are masked: on their way on they would count as numbers."""
+    """Raise where entries of an array are masked: later steps would take them for numbers."""
     if np.ma.is_masked(value):
         raise TypeError(must_be(name, "an array without masked entries", "some", "Fill or drop them first."))
 

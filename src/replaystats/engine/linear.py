@@ -255,8 +255,8 @@ def _solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisa
 class Ensemble(Protocol):
     """B answers to any question, and the subsets behind them.
 
-    Ensemble with a ratio of moments behind features of the points say so by an attribute `coefficients`; then
-    `features` takes points to rows of X and `offset` is added to X theta.
+    An ensemble that has a ratio of moments behind features of the points says so by an attribute
+    `coefficients`; then `features` takes points to rows of X and `offset` is added to X theta.
     """
 
     @property

@@ -260,7 +260,7 @@ def _of_markov(name: str, detail: str) -> Callable[[Problem], AssumptionTest]:
 
 
 def _markov_by_step(problem: Problem) -> AssumptionTest:
-    """Where the step matters, history tells the step: then history is tested given the step."""
+    """Test history given the step where the step matters: history alone would show the step."""
     found = TESTS[MARKOV.code](problem)
     if found is None or not found.p_value < CHECK_LEVEL:
         return found or UNTESTED

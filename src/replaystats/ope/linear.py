@@ -346,7 +346,7 @@ def family(dimension: int, most: int, n_places: int) -> Iterator[tuple[str, Basi
 
 
 def choose_basis(problem: Problem, rng: np.random.Generator) -> tuple[str, Basis, tuple[BasisTest, ...]]:
-    """Return the first basis that the test is silent about, or the one with the smallest held-out error."""
+    """Return the first basis that the test does not reject, or the one with the smallest held-out error."""
     small = _few_steps(problem)
     places = small.places
     most = min(2 * MANY, len(small) // MIN_EFFECTIVE) // problem.n_actions

@@ -236,8 +236,8 @@ class Solver(ABC):
 
     def solve_full(self, moments: AnyMoments) -> Solution:
         """Solve the one system of all observations, as a stack of one."""
-        found = self.solve_beside(moments, *moments.total(), np.empty((moments.n_basis, 0)))
-        b = moments.total()[1]
+        A, b = moments.total()
+        found = self.solve_beside(moments, A, b, np.empty((moments.n_basis, 0)))
         return replace(found, theta=found.theta.reshape(1, *b.shape))
 
     def solve_beside(self, moments: AnyMoments, A: FloatArray, b: FloatArray, right: FloatArray) -> Solution:
