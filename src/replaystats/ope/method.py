@@ -65,7 +65,7 @@ class MethodResult:
     Attributes
     ----------
     pivot : Pivot
-        Arrays of shape (1,).
+        Of one estimate; fields left at their defaults, which are scalars, become arrays of shape (1,), too.
     shifts : ndarray of shape (n_groups,)
         The estimate without each group of units, minus the estimate: for paired differences.
     missed : tuple of float
@@ -77,6 +77,9 @@ class MethodResult:
     shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
     missed: tuple[float, float] = (0.0, 0.0)
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pivot", self.pivot.take(np.ones(1, dtype=np.bool_)))
 
     def interval(self, level: float) -> Bounds:
         """Return the interval of the record, its ends moved outwards by what was missed."""

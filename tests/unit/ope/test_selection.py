@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import replaystats as rs
+from replaystats.inference.pivot import Pivot
 from replaystats.inference.producers import mean_pivot
 from replaystats.ope.method import MethodResult
 from replaystats.ope.select import Candidate, most_precise
@@ -34,6 +36,15 @@ def test_a_hidden_state_is_answered_by_ratios_and_not_by_bounds() -> None:
         assert found.method != "bounds"
         assert found.informative < 0.5
         assert found.interval.low <= 6.87 <= found.interval.high
+
+
+def test_a_pivot_whose_limits_are_left_out_has_the_interval_of_its_noise() -> None:
+    pivot = Pivot(estimate=np.ones(1), standard_error=np.full(1, 0.5), degrees=np.full(1, 20.0))
+    found = MethodResult(pivot=pivot, missed=(0.1, 0.0))
+    reach = 0.5 * stats.t.ppf(0.975, 20)
+    assert found.interval(0.95) == pytest.approx((0.9 - reach, 1.0 + reach))
+    assert found.impossible == ""
+    assert found.squared_error == pytest.approx(0.5**2 + 0.05**2)
 
 
 def outside_start(**settings: object) -> rs.Evaluation:
