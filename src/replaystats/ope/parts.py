@@ -145,11 +145,17 @@ def _some_rows(problem: Problem) -> IntArray:
 
 
 def _policy_depends(problem: Problem, states: FloatArray, column: int, rng: np.random.Generator) -> bool:
-    """Tell whether a policy does something else where one column is permuted; it must not draw actions."""
+    """Tell whether a policy does something else where one column is permuted; it must not draw actions.
+
+    One that knows logged states only, as a table of them, depends on all columns.
+    """
     assert callable(problem.policy)
-    moved = states.copy()
+    before, moved = probabilities_of(problem.policy, states, problem.n_actions), states.copy()
     moved[:, column] = rng.permutation(moved[:, column])
-    before, after = (probabilities_of(problem.policy, s, problem.n_actions) for s in (states, moved))
+    try:
+        after = probabilities_of(problem.policy, moved, problem.n_actions)
+    except Exception:  # a policy of the user may refuse unknown states in any way
+        return True
     return bool(np.abs(before - after).max() > 1e-9)
 
 

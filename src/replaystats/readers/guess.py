@@ -17,7 +17,7 @@ from .tables import ALL, EPISODES, named_rule
 # Names as people write them, without case, digits at the end and punctuation; the first that fits wins, for
 # roles in this order: a column `visit` counts the steps of a user, or names an episode where `t` counts them.
 _NAMES = {
-    "step": "step t timestep stepid i visit turn",
+    "step": "step t timestep stepid i turn visit",
     "time": "time timestamp seconds date datetime",
     "episode": "episode episodeid ep run runid traj trajectory trajectoryid rollout session sessionid visit "
     "visitid",

@@ -49,6 +49,20 @@ def test_relevant_columns_stay_and_noise_goes():
     assert kept[:, 2:].sum() <= 3
 
 
+def test_a_policy_of_logged_states_keeps_all_columns():
+    """Probabilities that stand in columns of a log say nothing of other states."""
+    data = log(0)
+    known = {state.tobytes() for state in data.states}
+
+    def looked_up(states):
+        if not all(state.tobytes() in known for state in states):
+            raise KeyError("a state that was never logged")
+        return half(states)
+
+    assert relevant_columns(make_problem(data, looked_up, discount=0.9)).keep.all()
+    assert np.isfinite(rs.evaluate(data, looked_up, discount=0.9).value)
+
+
 def test_of_two_copies_one_stays():
     keep = relevant_columns(make_problem(log(0, copy=True), half, discount=0.9)).keep
     assert keep[0] != keep[2]

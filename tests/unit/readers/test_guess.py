@@ -23,6 +23,7 @@ GYMNASIUM = "run,t,x,v,angle,spin,action,p,reward,done,cut"
          {"states": ["obs_0", "obs_1"], "actions": ["action_0", "action_1"], "terminated": ["terminal"]}),
         ("user_id,episode,s,a,r,s'", {"unit": ["user_id"], "states": ["s"], "next_states": ["s'"]}),
         ("user,visit,t,x,reward", {"unit": ["user"], "episode": ["visit"], "step": ["t"]}),
+        ("user,visit,turn,x,reward", {"unit": ["user"], "episode": ["visit"], "step": ["turn"]}),
         ("user,visit,x,reward", {"episode": ["user"], "step": ["visit"]}),
         ("Episode,Time,State_1,State_2,Reward,Truncated", {"time": ["Time"], "truncated": ["Truncated"]}),
     ],
