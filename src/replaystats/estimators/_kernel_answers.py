@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host
 from .._core.errors import ReplayWarning
+from .._core.linalg import one_thread
 from .._core.random import stream
-from .._core.thresholds import LARGE_DENSE_SYSTEM, MIN_EFFECTIVE, NEGLIGIBLE, SAMPLED_ROWS
+from .._core.thresholds import DENSE_SYSTEM, LARGE_DENSE_SYSTEM, MIN_EFFECTIVE, NEGLIGIBLE, SAMPLED_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
 from ..inference.diagnosis import Diagnosis
@@ -133,7 +134,8 @@ class AnswersOfKernelRidge(ReplayedRegression):
         if self._kernel.name not in LEARNT_KERNELS:
             return replace(expected, covers=THE_EXPECTED_PREDICTION)
         problem = self._problem()
-        self._rough = self._rough or roughness(problem)
+        with one_thread(DENSE_SYSTEM):
+            self._rough = self._rough or roughness(problem)
         bias = self._shaped(smoothing_bias(self.estimate_.members, problem, on_host(asked), self._rough))
         # A fit with an intercept is a weighted mean of the targets, whose noise is that of the plain mean or
         # more; subsets that share the intercept do not show all of it.
@@ -195,7 +197,8 @@ class AnswersOfKernelRidge(ReplayedRegression):
         """
         fitted = self.estimate_.members
         if self._folds is not None:
-            return self._calibrate_by_folds(self._folds)
+            with one_thread(DENSE_SYSTEM):
+                return self._calibrate_by_folds(self._folds)
         spread, n = self._spread(), len(self.X_fit_)
         known: dict[str, Any] = {}
         optimism = np.sqrt(1 + 2 * n_learnt(self._parameters, self.X_fit_.shape[1]) / self._n_rows)

@@ -19,6 +19,7 @@ from .._core.arrays import (
 from .._core.choice import AUTO
 from .._core.config import step
 from .._core.entries import check_unconverted
+from .._core.linalg import one_thread
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_instance, check_magnitude
@@ -241,18 +242,19 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self._units = check_groups(groups, len(self.X_fit_))
         self._drop_copies(plan)
         rng = as_generator(self.random_state, "random_state")
-        with step("Choosing kernel and penalty"):
-            resolved = resolve_kernel_ridge(
-                self._parameters,
-                self.X_fit_,
-                self.y_fit_,
-                self._weight,
-                plan=plan,
-                rng=rng,
-                device=device,
-                groups=self._units,
-            )
-        return self._fit_resolved(resolved)
+        with one_thread(len(self.X_fit_)):
+            with step("Choosing kernel and penalty"):
+                resolved = resolve_kernel_ridge(
+                    self._parameters,
+                    self.X_fit_,
+                    self.y_fit_,
+                    self._weight,
+                    plan=plan,
+                    rng=rng,
+                    device=device,
+                    groups=self._units,
+                )
+            return self._fit_resolved(resolved)
 
     def fit_blocks(self, source: RowBlocks) -> Self:
         """Fit features of rows that need not fit into memory, in two passes over blocks of them.

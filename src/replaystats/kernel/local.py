@@ -16,6 +16,7 @@ from scipy.linalg.lapack import dposv
 
 from .._core.config import memory_budget, track
 from .._core.errors import must_be
+from .._core.linalg import one_thread
 from .._core.random import stream
 from .._core.thresholds import SAMPLED_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -278,12 +279,12 @@ def _fit(problem: KernelProblem, settings: LocalKernelRidge, trees: list[Partiti
         wanted[stream(0, 4).permutation(n)[:SAMPLED_ROWS]] = True
     fits = make_executor(settings.n_jobs).stream(lambda rows: _solve(problem, rows, wanted[rows]), leaves)
     duals, total, n_failed = [], np.zeros_like(problem.y), 0
-    for rows, (dual, residuals, failed) in zip(
-        leaves, track(fits, total=len(leaves), description="Fitting leaves"), strict=True
-    ):
-        duals.append(dual)
-        total[rows[wanted[rows]]] += residuals
-        n_failed += failed
+    done = track(fits, total=len(leaves), description="Fitting leaves")
+    with one_thread(settings.leaf_size):
+        for rows, (dual, residuals, failed) in zip(leaves, done, strict=True):
+            duals.append(dual)
+            total[rows[wanted[rows]]] += residuals
+            n_failed += failed
     each = iter(duals)
     return replace(
         settings,

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from .._core.linalg import one_thread
 from .._core.random import as_generator
 from .._core.thresholds import (
     COMPARED_ROWS,
@@ -183,9 +184,10 @@ def learn_bandwidths(
     if one_width:
         learnt, place = _learn_from_few(units, targets, random_state, where, one_width=True)
         return replace(learnt, other_units=place == 1)
-    kept = _screened(X, targets, random_state) if p > _most_columns(n) else np.arange(p)
-    learn = _learn_from_few if n < LARGE_DENSE_SYSTEM else _learn_from_many
-    learnt, place = learn([points[:, kept] for points in units], targets, random_state, where)
+    with one_thread(where.effort.judged):
+        kept = _screened(X, targets, random_state) if p > _most_columns(n) else np.arange(p)
+        learn = _learn_from_few if n < LARGE_DENSE_SYSTEM else _learn_from_many
+        learnt, place = learn([points[:, kept] for points in units], targets, random_state, where)
     gamma = np.zeros(p)
     gamma[kept] = learnt.gamma
     return replace(learnt, gamma=gamma, other_units=place == 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from replaystats._core.linalg import (
     cholesky_stack,
@@ -12,6 +13,7 @@ from replaystats._core.linalg import (
     equilibrate,
     indefinite_stack,
     inverted_condition,
+    one_thread,
     scaled_singular_values,
     solve_stack,
 )
@@ -156,3 +158,15 @@ def test_where_a_symmetric_part_is_not_definite(rng, q):
     expected[finite] = smallest <= 0
     np.testing.assert_array_equal(indefinite_stack(A), expected)
     assert expected.tolist() == [False, True, True, True, True, False]
+
+
+def test_small_systems_have_one_thread_of_the_blas_and_large_ones_all():
+    def threads():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        with one_thread(1000):
+            assert threads() == {1}
+        with one_thread(1001):
+            assert threads() == {2}
+        assert threads() == {2}
