@@ -20,7 +20,7 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_memory, check_work
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
-from .linear import report_failures
+from .replicate import report_failures
 
 # Batch: A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
 _TASKS_PER_WORKER = 4

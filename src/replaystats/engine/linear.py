@@ -1,4 +1,4 @@
-"""The moment equation near its solution, theta = R b, and members: one answer per subset.
+"""The moment equation near its solution, theta = R b.
 
 Every solver that is linear in b once A is known has an R with theta = R b. Moving the weight of observation i
 by a little moves theta by R (f_i - g_i theta), and the linear part of a subset's answer is the mean of these
@@ -7,22 +7,20 @@ over the subset: it follows from the sums of the subset without a pass over the 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import like
-from .._core.errors import ReplayWarning, SingularReplicateError, must_be
+from .._core.errors import SingularReplicateError, must_be
 from .._core.linalg import inverted_condition
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import FloatArray
 from .._core.validation import check_real
 from ..moments import StreamedMoments
 from ..moments.streamed import AnyMoments, check_moments
-from ..plans import ResamplingPlan
 from ..solvers import Solution, Solver
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
@@ -78,12 +76,11 @@ class Linearisation:
 
     def influence(self, moments: AnyMoments) -> FloatArray:
         """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
-        residuals = moments.residuals(self.theta)
-        xp = array_namespace(residuals)
-        flat = xp.moveaxis(residuals, 1, -1)  # (n, q) or (n, n_outputs, q): one product for all
-        values = xp.moveaxis(flat @ like(self.inverse.T, flat), -1, 1) * (self.share * residuals.shape[0])
+        values = functionals(self.inverse, moments.residuals(self.theta)) * (
+            self.share * moments.n_observations
+        )
         # Without a penalty the residuals sum to zero already, up to rounding.
-        centred: FloatArray = values - xp.mean(values, axis=0)
+        centred: FloatArray = values - array_namespace(values).mean(values, axis=0)
         return centred
 
     def influence_by_block(self, moments: AnyMoments, row_blocks: list[slice]) -> Iterable[FloatArray]:
@@ -101,7 +98,7 @@ class Linearisation:
         centre = (b - A @ self.theta) / n
         for _, rows in moments.pieces(range(moments.n_blocks), step):
             residuals = moments.example.wrap(rows).residuals(self.theta) - centre
-            yield np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1) * (self.share * n)
+            yield functionals(self.inverse, residuals) * (self.share * n)
 
     def linear_part(self, A: FloatArray, b: FloatArray) -> FloatArray:
         """Return the linear part of subset answers, mean zero, from their sums A (B, q, q) and b (B, q).
@@ -110,9 +107,8 @@ class Linearisation:
         """
         A_all, b_all = self.sums
         expected = self.share * (b_all - A_all @ self.theta)
-        residuals = b - A @ self.theta - expected
-        product: FloatArray = np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1)
-        return product
+        part: FloatArray = functionals(self.inverse, b - A @ self.theta - expected)
+        return part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -245,103 +241,3 @@ def _solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisa
         condition_number=condition if truncated == 0 else float("inf"),
         completed=solution.structure.completed(share * A) if solver.plain and truncated == 0 else None,
     )
-
-
-# Members: one answer per subset, whatever made it. A ratio of moments, a kernel fit, a fit on features and
-# any regressor differ only in how a member answers (`values`), how the average is computed fastest (`mean`),
-# and whether the part of an answer that is linear in the data is known (`linear`).
-
-
-class Ensemble(Protocol):
-    """B answers to any question, and the subsets behind them.
-
-    An ensemble that has a ratio of moments behind features of the points says so by an attribute
-    `coefficients`; then `features` takes points to rows of X and `offset` is added to X theta.
-    """
-
-    @property
-    def plan(self) -> ResamplingPlan | None:
-        """The subsets; None where members are not made on random subsets, which leaves no variance."""
-
-    @property
-    def failed(self) -> BoolArray:
-        """Which members have no answer and take no part in averages, shape (B,)."""
-
-    def values(self, X: Any) -> FloatArray:
-        """Return the answer of every member at m points, shape (B, m, n_outputs)."""
-
-    def mean(self, X: Any) -> FloatArray:
-        """Return the weighted mean of the members that did not fail, shape (m, n_outputs)."""
-
-    def linear(self, X: Any) -> LinearPart | None:
-        """Return the linear part of the values at X; None where it is not known."""
-
-    def extend(self, n_more: int) -> Self:
-        """Return the members with `n_more` further subsets; the first ones are not computed again."""
-
-
-class Coefficients:
-    """Members whose answers are X theta: one theta for each subset.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (B, q) or (B, q, n_outputs)
-        NaN where `failed`.
-    failed : ndarray of bool, shape (B,)
-    plan : ResamplingPlan
-    """
-
-    __slots__ = ()
-
-    theta: FloatArray
-    failed: BoolArray
-    plan: ResamplingPlan
-
-    @property
-    def n_failed(self) -> int:
-        """Number of subsets without an answer."""
-        return int(np.count_nonzero(self.failed))
-
-    def values(self, X: FloatArray | None = None) -> FloatArray:
-        """Return X theta of every subset, shape (B, m, n_outputs); theta itself for None."""
-        values = self.theta if X is None else functionals(X, self.theta)
-        return values.reshape(*values.shape[:2], -1)
-
-    def mean(self, X: FloatArray | None = None) -> FloatArray:
-        """Return the mean of X theta over the subsets that did not fail, shape (m, n_outputs)."""
-        weights = self.plan.member_weights(self.failed)[~self.failed]
-        theta = np.average(self.theta[~self.failed], axis=0, weights=weights)
-        theta = theta.reshape(len(theta), -1)
-        return theta if X is None else X @ theta
-
-    def __len__(self) -> int:
-        return len(self.theta)
-
-    def __repr__(self) -> str:
-        plan = self.plan
-        return (
-            f"{type(self).__name__}({len(self)} x {self.theta.shape[1]}, {self.n_failed} failed, "
-            f"{plan.statistic}, k={plan.subsample_size} of n={plan.n_observations})"
-        )
-
-
-def report_failures(failed: BoolArray, on_failure: str, explain: Callable[[int, int], str]) -> None:
-    """Say how many members failed and what usually causes it, as the user asked.
-
-    Parameters
-    ----------
-    failed : ndarray of bool, shape (B,)
-    on_failure : {"warn", "raise", "drop"}
-        A set of members without a single answer is an error in any case.
-    explain : callable
-        Takes the number of failures and of members, returns the sentence.
-    """
-    n_failed = int(np.count_nonzero(failed))
-    nothing_left = n_failed == len(failed)
-    if n_failed == 0 or (on_failure == "drop" and not nothing_left):
-        return
-    message = explain(n_failed, len(failed))
-    if on_failure == "raise" or nothing_left:
-        raise SingularReplicateError(message)
-    left_out = '\nThey are left out of averages; on_failure="drop" silences this.'
-    warnings.warn(message + left_out, ReplayWarning, 3)

@@ -22,7 +22,8 @@ from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan
 from ..plans.make import ON_FAILURE
 from ..plans.plan import SubsetPlan
-from .linear import Coefficients, LinearPart, report_failures
+from .linear import LinearPart
+from .replicate import Coefficients, report_failures
 
 # Rounding: pivots below this share of their column mean that features depend on each other, as those of
 # several tilings do (each sums to one). This much of the diagonal then takes the place of what no data

@@ -15,11 +15,11 @@ from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_instance, check_length, check_real
 from ..data._flat import check_states
-from ..engine.linear import Ensemble
-from ..engine.replicate import MomentReplicates, solve_whole
+from ..engine.replicate import Ensemble, MomentReplicates, solve_whole
 from ..engine.sparse import SparseReplicates
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
 from ..inference.functionals import InferenceContext, PointEstimate, functional_pivot, sparse_functional_pivot
+from ..inference.model_checks import outside_support
 from ..inference.pivot import Interval, Pivot, interval
 from ..inference.producers import band, difference, variance_of_members
 from ..inference.stability import Stability, usual_method
@@ -299,10 +299,13 @@ class Estimate(Combination):
         asked = None if X is None else self._checked(X)
         points = None if points is None else check_states(points, "points", (1, 2))
         observed = None if observed is None else check_states(observed, "observed", (1, 2))
+        outside = None
+        if points is not None and observed is not None:
+            outside = float(outside_support(points, observed).mean())
         if self._stability is None:
             parts = None if self.members.plan is None else self._variance(asked)
             found = diagnose_members(
-                parts, method=self.method, reasons=self.warnings(), points=points, observed=observed
+                parts, method=self.method, reasons=self.warnings(), outside_share=outside
             )
             if not self._is_sparse:
                 return found
@@ -314,8 +317,7 @@ class Estimate(Combination):
             covariance=self.replay_covariance,
             interval=self.confidence_interval(asked),
             X=None if asked is None else self._features(asked),
-            points=points,
-            observed=observed,
+            outside_share=outside,
         )
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from .._core.shown import Shown
 from .._core.thresholds import CHEAP_WORK, DRAWS, MANY, SQUARE_ROWS
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_array, check_bool, check_real, resolve_subsample_size
-from ..engine.linear import Ensemble
+from ..engine.replicate import Ensemble
 from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
 from ..inference.held_out import OutOfBag, out_of_bag

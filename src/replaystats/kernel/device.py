@@ -20,7 +20,7 @@ from .._core.arrays import item_size, like, on_host
 from .._core.config import device_memory_budget
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..engine.linear import report_failures
+from ..engine.replicate import report_failures
 from ..plans import ResamplingPlan
 from .device_leaves import COPIES, gathered, solve_groups
 from .fits import explain_failures

@@ -17,7 +17,7 @@ from scipy import sparse
 from .._core.config import memory_budget
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.executors import Executor, make_executor
-from ..engine.linear import report_failures
+from ..engine.replicate import report_failures
 from ..plans import ResamplingPlan
 from .problem import CACHED_BYTES, KernelProblem, check_subsets
 from .scaling import Scaling, redraw_constant

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, RegressorMixin
 
 import replaystats as rs
-from replaystats.inference.diagnosis_view import Advice
 from replaystats.kernel.fits import fit_subsets
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.problem import KernelProblem
@@ -57,10 +56,6 @@ def test_lstdq_with_continuous_actions_sees_what_lies_outside(rng):
     found = model.fit(log).diagnose([[0.0], [0.3]])
     assert found.outside_share == 0.0
     assert model.diagnose([[0.0], [0.3]], actions=[[50.0], [60.0]]).outside_share == 1.0
-
-
-def test_two_classes_are_not_called_alike():
-    assert Advice.__name__ == "Advice"
 
 
 class Picky(RegressorMixin, BaseEstimator):

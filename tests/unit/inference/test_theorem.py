@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.inference.diagnosis_view import paper_conditions
+from replaystats.inference.diagnosis import paper_conditions
 
 
 @pytest.fixture
