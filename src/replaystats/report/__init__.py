@@ -41,24 +41,26 @@ def result_page(result: Any, *, source: str = "", command: str = "") -> str:
 
 def _plain_page(result: Any, command: str) -> str:
     """Return a page with the plot of a result and its table."""
-    from .pages import result_page, significant
+    from .pages import render, significant
 
     frame = result.to_frame()
     shown, more = frame.head(_SHOWN_ROWS), len(frame) > _SHOWN_ROWS
     if not hasattr(shown.index, "start"):  # names, not counts
         shown = shown.reset_index(names="")
     cells = [[significant(x, 4) if isinstance(x, float) else str(x) for x in row] for row in shown.to_numpy()]
-    table = {"heading": "Table", "intro": "", "header": [str(name) for name in shown.columns], "rows": cells}
+    header = [str(name) for name in shown.columns]
     picture, title = _picture(result), repr(result)
     title = title if len(title) <= _LONGEST_TITLE else type(result).__name__
     hero = {"picture": picture, "narrow": None, "alt": title, "caption": ""}
-    return result_page(
-        title=title,
-        subtitle=f"the first {_SHOWN_ROWS} of {len(frame)} rows" if more else "",
-        hero=None if picture is None else hero,
-        about=[("command", command)],
-        **({"facts": cells} if table["header"] == ["fact", "value"] else {"tables": [table]}),
-    )
+    facts = cells if header == ["fact", "value"] else []
+    return render(
+        "record.html.j2",
+        {
+            "title": title, "subtitle": f"the first {_SHOWN_ROWS} of {len(frame)} rows" if more else "",
+            "badge": None, "sentence": "", "notes": (), "figures": (), "facts": facts, "command": command,
+            "hero": None if picture is None else hero, "header": header, "rows": [] if facts else cells,
+        },
+    )  # fmt: skip
 
 
 def _picture(result: Any) -> str | None:

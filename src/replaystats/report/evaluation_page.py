@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._core.shown import rounded
 from .._core.thresholds import MAJORITY
 from ..ope import Comparison, Evaluation
 from ..plots.draw import draw_histogram, draw_steps
@@ -18,7 +16,7 @@ from ..plots.results import (
     plot_comparison,
     plot_evaluation,
 )
-from .pages import checksum, hero_figure, page_figure, percent, result_page, significant
+from .pages import checksum, hero_figure, page_figure, percent, render, significant
 
 # Layout: rows of the table of influential groups, and actions that are listed.
 _INFLUENTIAL, _ACTIONS = 5, 12
@@ -51,79 +49,45 @@ def evaluation_page(
         Puts what the library says into the words of the caller, such as options of the command line.
     """
     every = {"": found} if comparison is None else comparison.evaluations
-    more_tables = [
-        _joined({name: of(one) for name, one in every.items()})
-        for of in (_estimates, _checks, _tests, _influential)
+    whose = next((name for name, one in every.items() if not one.log.on_policy), next(iter(every)))
+    asked = "the policy of the log" if found.log.on_policy else "another policy than that of the log"
+    facts = [
+        (f"{name}: {fact}" if name else fact, text)
+        for name, one in every.items()
+        for fact, text in policy_facts(one)
     ]
-    sentence = found.sentence if comparison is None else comparison.sentence
-    more = [] if value_rows is None else [
-        {"heading": "Values of states", "intro": "Low and high hold for what the basis can express.",
-         "header": value_rows[0], "rows": value_rows[1]}
-    ]  # fmt: skip
-    other = next((name for name, one in every.items() if not one.log.on_policy), next(iter(every)))
-    checked = data or f"SHA-256 of the returns {checksum(found.log.returns.tobytes())}"
-    chosen = "; ".join(f"{name}: {choice.reason}" for name, choice in found.log.choices.items())
-    return result_page(
-        title=finding(found) if comparison is None else finding_of_comparison(comparison),
-        subtitle=f"{source}: {_asked(found, comparison)}",
-        badge={name: phrase(text) for name, text in _status(found, comparison).items()},
-        sentence=phrase(sentence),
-        notes=[phrase(note) for note in found.notes],
-        cards=_cards(found) if comparison is None else _difference_cards(comparison),
-        hero=_hero(found, comparison),
-        tables=more,
-        more_tables=[table for table in more_tables if table["rows"]],
-        facts_heading="The log",
-        facts=_facts(every),
-        figures=_figures(every[other], f" ({other})" if other else ""),
-        about=[
-            ("command", command),
-            ("data", f"{found.log.n_episodes:,} episodes, {found.log.n_steps:,} steps; {checked}"),
-            ("chosen", chosen or "nothing"),
-        ],
-    )
+    return render(
+        "evaluation.html.j2",
+        {
+            "title": finding(found) if comparison is None else finding_of_comparison(comparison),
+            "subtitle": f"{source}: {asked if comparison is None else f'{len(every)} policies compared'}",
+            "badge": {name: phrase(text) for name, text in _status(every).items()},
+            "sentence": phrase((comparison or found).sentence),
+            "notes": [phrase(note) for note in found.notes],
+            "hero": _hero(found, comparison),
+            "facts": [_ends(found), *facts],
+            "figures": _figures(every[whose], f" ({whose})" if whose else ""),
+            "found": found, "comparison": comparison, "every": every, "value_rows": value_rows,
+            "influential": _influential, "command": command,
+            "data": data or f"SHA-256 of the returns {checksum(found.log.returns.tobytes())}",
+        },
+    )  # fmt: skip
 
 
-def _joined(tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the tables of several policies as one, with their names in the first column."""
-    first = next(iter(tables.values()))
-    if len(tables) == 1:
-        return first
-    rows = [[name, *row] for name, table in tables.items() for row in table["rows"]]
-    return {**first, "header": ["policy", *first["header"]], "rows": rows}
-
-
-def _facts(every: dict[str, Evaluation]) -> list[tuple[str, str]]:
-    """Return what is to be said about the log, and about every policy on it."""
-    found = next(iter(every.values()))
-    own = [(name, fact, text) for name, one in every.items() for fact, text in policy_facts(one)]
-    return [_ends(found), *((f"{name}: {fact}" if name else fact, text) for name, fact, text in own)]
-
-
-def _status(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
+def _status(every: dict[str, Evaluation]) -> dict[str, str]:
     """Return the state of the answer, its color and the reason: the worst of all policies compared."""
-    every = {"": found} if comparison is None else comparison.evaluations
     failed = [f"{name}: {r}" if name else r for name, one in every.items() for r in one.failed_checks]
     if failed:
         return {"kind": "bad", "text": "not reliable", "reason": f"Failed checks: {'; '.join(failed)}."}
     wide = [name for name, one in every.items() if one.informative > MAJORITY]
     if wide:
         left = percent(max(every[name].informative for name in wide))
-        whose = "the interval" if comparison is None else f"the interval of {', '.join(wide)}"
+        whose = f"the interval of {', '.join(wide)}" if any(wide) else "the interval"
         reason = f"No test contradicts the assumptions, but {whose} covers {left} of the possible values."
         return {"kind": "part", "text": "reliable but not informative", "reason": reason}
     methods = ", ".join(dict.fromkeys(one.method for one in every.values()))
-    return {
-        "kind": "good",
-        "text": "reliable",
-        "reason": f"No test contradicts the assumptions of {methods}.",
-    }
-
-
-def _asked(found: Evaluation, comparison: Comparison | None) -> str:
-    if comparison is not None:
-        return f"{len(comparison.evaluations)} policies compared"
-    return "the policy of the log" if found.log.on_policy else "another policy than that of the log"
+    reason = f"No test contradicts the assumptions of {methods}."
+    return {"kind": "good", "text": "reliable", "reason": reason}
 
 
 def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
@@ -145,77 +109,6 @@ def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
     shown: Any = found if comparison is None else comparison
     wide, narrow = (draw(shown, title="", narrow=narrow) for narrow in (False, True))
     return hero_figure(alt, caption, wide, narrow)
-
-
-def _cards(found: Evaluation) -> list[dict[str, str]]:
-    low, high = (float(x) for x in found.interval)
-    width = high - low
-    return [
-        {"value": _value(found, width), "text": f"value ({found.method})"},
-        {"value": f"{rounded(low, width)} to {rounded(high, width)}",
-         "text": f"{percent(found.confidence_level)} interval"},
-        {"value": f"{found.log.n_episodes:,}", "text": f"episodes, {found.log.n_steps:,} steps"},
-        {"value": rounded(float(found.log.returns.mean()), width), "text": "mean return as logged"},
-    ]  # fmt: skip
-
-
-def _difference_cards(comparison: Comparison) -> list[dict[str, str]]:
-    named: list[tuple[str, Any, Callable[[float], str]]] = [
-        (f"{d.first} minus {d.second}", d.interval, partial(rounded, d.value)) for d in comparison.differences
-    ]
-    named += [(name, one.interval, partial(_value, one)) for name, one in comparison.evaluations.items()]
-    return [
-        {
-            "value": value(high - low),
-            "text": f"{name}, {rounded(low, high - low)} to {rounded(high, high - low)}",
-        }
-        for name, (low, high), value in named
-    ]
-
-
-def _value(found: Evaluation, width: float) -> str:
-    """Return the value as the page shows it, with the digits of an interval of this width."""
-    return rounded(found.shown_value, width) if np.isfinite(found.shown_value) else "not determined"
-
-
-def _estimates(found: Evaluation) -> dict[str, Any]:
-    rows = [
-        [
-            w.name,
-            significant(w.value, 4),
-            *(significant(x, 4) for x in w.interval),
-            w.failed_check,
-        ]
-        for w in found.estimates
-    ]
-    low, high = (significant(x, 4) for x in found.bounds)
-    intro = f"With rewards as logged, values outside {low} to {high} are impossible."
-    header = ["method", "value", "low", "high", "failed checks"]
-    return {"heading": "Estimates", "intro": intro, "header": header, "rows": rows}
-
-
-def _checks(found: Evaluation) -> dict[str, Any]:
-    needed = {a.code for a in found.assumptions}
-    rows = [
-        [c.assumption.sentence, "" if np.isnan(c.p_value) else significant(c.p_value),
-         "cannot be tested" if not c.tested else "passed" if c.passed else f"failed: {c.detail}",
-         "yes" if c.assumption.code in needed else "", "" if c.passed else c.assumption.remedy]
-        for c in found.checks
-    ]  # fmt: skip
-    intro = "Tests of what intervals assume, with one correction of Holm's for all at .05."
-    header = ["assumption", "p", "result", "needed by the reported method", "remedy"]
-    return {"heading": "Checks", "intro": intro, "header": header, "rows": rows}
-
-
-def _tests(found: Evaluation) -> dict[str, Any]:
-    rows = [
-        [t.name, str(t.n_coefficients), significant(t.value, 4), significant(t.p_value),
-         "nothing" if t.silent else "impossible value" if not t.possible else "functions outside it matter"]
-        for t in found.log.basis_tests
-    ]  # fmt: skip
-    intro = "Are TD errors correlated with functions outside the basis? A small p says that they are."
-    header = ["basis", "coefficients", "value", "p", "what contradicts it"]
-    return {"heading": "Test of the basis", "intro": intro, "header": header, "rows": rows}
 
 
 def _ends(found: Evaluation) -> tuple[str, str]:
@@ -289,19 +182,10 @@ def what_to_collect(found: Evaluation) -> str:
     return f"{text}; or more of the same: {more}" if share > 0 else more
 
 
-def _influential(found: Evaluation) -> dict[str, Any]:
-    shifts, width = found.result.shifts, found.interval.high - found.interval.low
-    largest = np.argsort(-np.abs(shifts), kind="stable")[:_INFLUENTIAL]
-    rows = [
-        [str(i), significant(float(shifts[i])), percent(abs(float(shifts[i])) / width) if width > 0 else "–"]
-        for i in largest
-    ]
-    return {
-        "heading": "Most influential",
-        "intro": "Groups of units, counted from 0, that move the value most.",
-        "header": ["group", "change if left out", "of the interval's width"],
-        "rows": rows,
-    }
+def _influential(found: Evaluation) -> list[tuple[int, float]]:
+    """Return the groups of units that move the value most, and by how much."""
+    shifts = found.result.shifts
+    return [(int(i), float(shifts[i])) for i in np.argsort(-np.abs(shifts), kind="stable")[:_INFLUENTIAL]]
 
 
 def _figures(found: Evaluation, whose: str) -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import require_extra, visible
+from .._core.shown import rounded
 from .._core.version import __version__
 from ..plots.draw import embed_figure
 
@@ -25,8 +26,8 @@ def render(template: str, context: dict[str, Any], *, package: str = __package__
     template : str
         File name.
     context : dict
-        What the template may use, besides the filters ``significant``, ``percent`` and ``duration`` and the
-        function ``include_raw`` that puts a file of `templates/` in as it is.
+        What the template may use, besides ``today``, ``version``, the filters below, and the function
+        ``include_raw`` that puts a file of `templates/` in as it is.
     package : str
         Whose folder `templates` is looked into first; what it does not have comes from this package's, the
         style of the pages for example.
@@ -45,22 +46,13 @@ def render(template: str, context: dict[str, Any], *, package: str = __package__
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(significant=significant, percent=percent, duration=duration)
+    environment.filters |= {
+        "significant": significant, "percent": percent, "duration": duration, "rounded": rounded,
+        "visible": visible,
+    }  # fmt: skip
     environment.globals["include_raw"] = lambda name: jinja2.utils.markupsafe.Markup(text_of(name))
-    today = datetime.now(UTC).date().isoformat()
-    return visible(str(environment.get_template(template).render({"today": today, **context})))
-
-
-# What the page of a result need not have.
-_ABSENT: dict[str, Any] = {
-    "badge": None, "hero": None, "subtitle": "", "sentence": "", "notes": (), "cards": (), "tables": (),
-    "more_tables": (), "figures": (), "facts": (), "facts_heading": "Facts",
-}  # fmt: skip
-
-
-def result_page(**parts: Any) -> str:
-    """Return the page of a result: the finding as its title, a hero plot, and further parts."""
-    return render("estimate.html.j2", {"version": __version__, **_ABSENT, **parts})
+    about = {"today": datetime.now(UTC).date().isoformat(), "version": __version__}
+    return visible(str(environment.get_template(template).render({**about, **context})))
 
 
 def page_figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
-from sklearn.inspection import permutation_importance
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold, cross_val_predict, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -177,15 +176,17 @@ class Regression:
         )  # fmt: skip
 
     @property
+    def held(self) -> float:
+        """Share of rows in the interval for a new target: of test rows, else of those not used for it."""
+        return self.coverage.share if self.test_coverage is None else self.test_coverage
+
+    @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         seen = self.test_score or self.score
-        held, where = (
-            (self.coverage.share, f"{self.coverage.n_rows:,} rows that were not used for it")
-            if self.test_coverage is None
-            else (self.test_coverage, "the test rows")
-        )
-        wide = f"{significant(self.width)} wide on average and held {percent(held)} of {where}."
+        unused = f"{self.coverage.n_rows:,} rows that were not used for it"
+        where = unused if self.test_coverage is None else "the test rows"
+        wide = f"{significant(self.width)} wide on average and held {percent(self.held)} of {where}."
         if not np.isfinite(self.width):
             few, n = self.model._n_units, len(self.model.y_fit_)
             wide = f"infinite: {few:,} {'rows' if few == n else 'groups'} are too few for this level."
@@ -280,23 +281,6 @@ def matrix_of(model: ReplayedRegression) -> FloatArray | None:
     return rows if rows.ndim == 2 and np.isfinite(rows).all() else None
 
 
-class _ByColumn:
-    """Predictions from the numbers of rows, one column for each effect.
-
-    Shuffling these shuffles all columns of the matrix that belong together, as those of a category.
-    """
-
-    def __init__(self, fit: Any, X: FloatArray, effects: Sequence[Effect]) -> None:
-        self.fit, self.X, self.effects = fit, X, effects
-
-    def error(self, _: Any, rows: IntArray, y: FloatArray) -> float:
-        """Return minus the root mean squared error: a score."""
-        mixed = self.X[rows[:, 0]].copy()
-        for column, effect in enumerate(self.effects):
-            mixed[:, effect.positions] = self.X[np.ix_(rows[:, column], effect.positions)]
-        return -Score(kind="test", predicted=self.fit.predict(mixed), target=y).rmse
-
-
 def _like(model: Any) -> Any:
     """Return the model unfitted, with subsets that are the same share of however many rows."""
     second, plan = clone(model), getattr(getattr(model, "replicates_", None), "plan", None)
@@ -319,17 +303,23 @@ def importances(
     model: Any, X: FloatArray, y: FloatArray, effects: Sequence[Effect], *, seed: int = 0, shuffles: int = 5
 ) -> list[Importance]:
     """Shuffle columns among a quarter of the rows, which a second fit did not see; most important first."""
-    rows = np.random.default_rng(seed).permutation(len(y))[:COMPARED_ROWS]
+    random = np.random.default_rng(seed)
+    rows = random.permutation(len(y))[:COMPARED_ROWS]
     rest, held = train_test_split(rows, random_state=seed)
     if len(held) < 2:
         return []
-    columns = _ByColumn(_like(model).fit(X[rest], y[rest]), X[held], effects)
-    numbers = np.tile(np.arange(len(held))[:, None], len(effects))
-    found: Any = permutation_importance(
-        columns.fit, numbers, y[held], scoring=columns.error, n_repeats=shuffles, random_state=seed
-    )
-    every = zip(effects, found.importances_mean, found.importances_std, strict=True)
-    known = [Importance(effect.name, float(mean), float(deviation)) for effect, mean, deviation in every]
+    fit = _like(model).fit(X[rest], y[rest])
+
+    def error(shown: FloatArray) -> float:
+        return Score(kind="test", predicted=fit.predict(shown), target=y[held]).rmse
+
+    known, whole = [], error(X[held])
+    for effect in effects:
+        increases, mixed = [], X[held]
+        for _ in range(shuffles):  # columns that belong together, as those of a category, stay together
+            mixed[:, effect.positions] = X[np.ix_(random.permutation(held), effect.positions)]
+            increases.append(error(mixed) - whole)
+        known.append(Importance(effect.name, float(np.mean(increases)), float(np.std(increases))))
     return sorted(known, key=lambda one: -one.increase)
 
 

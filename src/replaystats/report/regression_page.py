@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import take_rows, to_numpy
-from .._core.errors import visible
 from .._core.typing import FloatArray, IntArray
 from ..plots.draw import (
     draw_band,
@@ -17,7 +16,7 @@ from ..plots.draw import (
     draw_predictions,
     drawn_rows,
 )
-from .pages import checksum, hero_figure, page_figure, percent, result_page, significant
+from .pages import checksum, hero_figure, page_figure, percent, render, significant
 from .regression import Effect, Regression, importances, matrix_of, rivals
 
 # Layout: panels of a figure.
@@ -34,51 +33,36 @@ SHOWN_ROWS = 10
 
 def regression_page(regression: Regression) -> str:
     """Return a self-contained HTML page about a regression."""
-    score = regression.test_score or regression.score
-    held = regression.coverage.share if regression.test_coverage is None else regression.test_coverage
-    level = regression.confidence_level
-    cards = [
-        {"value": percent(held), "text": f"of targets inside their {percent(level)} interval"},
-        {"value": significant(regression.width), "text": "mean width of that interval"},
-        {"value": f"{score.r2:.3f}", "text": f"R² ({score.kind})"},
-        {"value": significant(score.rmse), "text": f"root mean squared error of {regression.target}"},
-    ]
-    text = f"the interval for a new {regression.target} holds {percent(held)}, asked for {percent(level)}"
+    score, level = regression.test_score or regression.score, regression.confidence_level
     hero, *figures = _fit_figures(regression)
-    rows = matrix_of(regression.model)
-    n, y = len(regression.model.y_fit_), np.ascontiguousarray(regression.model.y_fit_)
+    rows, y = matrix_of(regression.model), np.ascontiguousarray(regression.model.y_fit_)
     content = y.tobytes() if rows is None else np.column_stack([rows, y]).tobytes()
+    held = f"holds {percent(regression.held)}, asked for {percent(level)}."
     effects = [] if rows is None else _effect_figures(regression, rows)
-    compared = [] if rows is None else [_rivals(regression, rows)]
-    return result_page(
-        title=f"{regression.target} is predicted with an error of {significant(score.rmse)} "
-        f"(R² {score.r2:.3f})",
-        subtitle=f"{regression.source}: {type(regression.model).__name__}",
-        badge={**_status(regression, held), "reason": f"{text[0].upper()}{text[1:]}."},
-        sentence=regression.sentence,
-        notes=regression.notes,
-        cards=cards,
-        tables=[*_prediction_table(regression), *compared],
-        facts_heading="What was fitted",
-        facts=regression.facts(),
-        hero=hero,
-        figures=[*figures, *effects],
-        about=[
-            *([("command", regression.command)] if regression.command else []),
-            ("columns", ", ".join(map(visible, regression.names))),
-            ("data", f"{n:,} rows; SHA-256 of those used {checksum(content)}"),
-        ],
-    )
+    return render(
+        "regression.html.j2",
+        {
+            "title": f"{regression.target} is predicted with an error of {significant(score.rmse)} "
+            f"(R² {score.r2:.3f})",
+            "subtitle": f"{regression.source}: {type(regression.model).__name__}",
+            "badge": _status(regression) | {"reason": f"The interval for a new {regression.target} {held}"},
+            "sentence": regression.sentence, "notes": regression.notes, "facts": regression.facts(),
+            "hero": hero, "figures": [*figures, *effects],
+            "regression": regression, "score": score, "predictions": _first_predictions(regression),
+            "errors": None if rows is None else _errors(regression, rows),
+            "command": regression.command, "checksum": checksum(content),
+        },
+    )  # fmt: skip
 
 
-def _status(regression: Regression, held: float) -> dict[str, str]:
+def _status(regression: Regression) -> dict[str, str]:
     """Return whether the interval holds what was asked for, up to two standard errors of such a share."""
     level = regression.confidence_level
     score = regression.test_score if regression.test_coverage is not None else None
     n = regression.coverage.n_rows if score is None else len(score.target)
     # One per cent for what is not exchangeable.
     slack = 0.01 + 2 * float(np.sqrt(level * (1 - level) / max(1, n)))
-    if held < level - slack:
+    if regression.held < level - slack:
         return {"kind": "bad", "text": "not reliable"}
     spread = np.quantile(regression.score.target, [(1 - level) / 2, (1 + level) / 2])
     if not regression.width < spread[1] - spread[0]:
@@ -86,26 +70,15 @@ def _status(regression: Regression, held: float) -> dict[str, str]:
     return {"kind": "good", "text": "reliable"}
 
 
-def _prediction_table(regression: Regression) -> list[dict[str, Any]]:
-    given = regression.predictions
-    if given is None:
-        return []
-    shown = given.head(SHOWN_ROWS).drop(columns="standard_error")
+def _first_predictions(regression: Regression) -> dict[str, Any] | None:
+    """Return the header and the rows of the table of predictions."""
+    if regression.predictions is None:
+        return None
+    shown = regression.predictions.head(SHOWN_ROWS).drop(columns="standard_error")
     if not shown.get("note", np.zeros(0)).astype(bool).any():
         shown = shown.drop(columns="note", errors="ignore")
-    level = percent(regression.confidence_level)
-    intro = (
-        f"The first {len(shown)} of {len(given)} rows. 'new' is the {level} interval for the "
-        f"{regression.target} of one new case, 'mean' that of the average over many such cases."
-    )
-    return [
-        {
-            "heading": "Predictions",
-            "intro": intro,
-            "header": [str(name).replace("_", " ") for name in shown.columns],
-            "rows": [[cell_text(value) for value in row] for row in shown.itertuples(index=False)],
-        }
-    ]
+    rows = [[cell_text(value) for value in row] for row in shown.itertuples(index=False)]
+    return {"header": [str(name).replace("_", " ") for name in shown.columns], "rows": rows}
 
 
 def cell_text(value: Any) -> str:
@@ -113,20 +86,10 @@ def cell_text(value: Any) -> str:
     return significant(value, 4) if isinstance(value, float) else str(value)
 
 
-def _rivals(regression: Regression, rows: FloatArray) -> dict[str, Any]:
-    found = rivals(rows, regression.model.y_fit_)
-    mean = max(found["mean"], 1e-300)
-    every = {f"this model ({regression.score.kind})": regression.score.rmse, **found}
-    return {
-        "heading": "Beside simple methods",
-        "intro": "Root mean squared error on rows that a method did not see; the others by 5-fold "
-        "cross-validation. A smaller number is better.",
-        "header": ["method", "error", "of the mean's"],
-        "rows": [
-            [name, significant(error), percent(error / mean)]
-            for name, error in sorted(every.items(), key=lambda item: item[1])
-        ],
-    }
+def _errors(regression: Regression, rows: FloatArray) -> dict[str, float]:
+    """Return the errors of simple methods beside that of the model."""
+    own = {f"this model ({regression.score.kind})": regression.score.rmse}
+    return {**own, **rivals(rows, regression.model.y_fit_)}
 
 
 def _fit_figures(regression: Regression) -> list[dict[str, str]]:
