@@ -9,7 +9,8 @@ in one case of 20.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -29,103 +30,116 @@ from .assumption_tests import (
 from .counts import CountModel, episode_returns, has_labels
 from .importance import errors_of, start_value
 from .markov import action_test, markov_tests
-from .method import Assumption, Check
 from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of, with_column
 from .problem import Problem
-from .unlogged import share_of_logged, unlogged_actions
 from .visits import some_episodes
 
 UNTESTED = AssumptionTest(float("nan"), 0.0, "")
 
-INDEPENDENT = Assumption(
-    code="independent",
-    sentence="units (episodes, or those of `units`) are independent and of one law",
-    remedy="pass units= where episodes share a user, a patient or a machine; evaluate periods one by one",
-)
-OUTCOMES = Assumption(
-    code="outcomes",
-    sentence="the log shows the outcomes that matter",
-    remedy="log more episodes, or pass reward_range=",
-)
-BEHAVIOR = Assumption(
-    code="behavior",
-    sentence="the probabilities of the logged actions are those of the logging policy",
-    remedy="log the probabilities, or pass behavior=",
-)
-SUPPORT = Assumption(
-    code="support",
-    sentence="wherever it leads, the logging policy took the actions of this policy, too",
-    remedy="log some random actions, or ask about a policy nearer to that of the log",
-)
-POLICY = Assumption(
-    code="policy",
-    sentence="the policy's draws of actions have its density",
-    remedy="return draws of the noisy actions, not their mean",
-)
-MARKOV = Assumption(
-    code="markov",
-    sentence="the next state and the reward depend on state and action only, not on what came before",
-    remedy="add what is missing to the state, such as the previous state, action or reward",
-)
-MARKOV_BY_STEP = Assumption(
-    code="markov by step",
-    sentence="at every step the next state and the reward depend on state and action only",
-    remedy=MARKOV.remedy,
-)
-STATIONARY = Assumption(
-    code="stationary",
-    sentence="dynamics, rewards and ends do not depend on the step",
-    remedy="pass horizon=, or add the step to the state",
-)
-DRIFT = Assumption(
-    code="drift",
-    sentence="dynamics and rewards do not change in the course of the log",
-    remedy="evaluate the newest part of the log, or add the date to the state",
-)
-MODEL = Assumption(
-    code="model",
-    sentence="the basis holds the value function",
-    remedy="pass a richer basis=",
-)
-OVERLAP = Assumption(
-    code="overlap",
-    sentence="enough effective episodes are left to compare the model's value with logged returns",
-    remedy="log episodes of a policy nearer to this one",
-)
-AGREEMENT = Assumption(
-    code="agreement",
-    sentence="model and doubly robust value agree",
-    remedy="use method='doubly robust'",
-)
-START = Assumption(
-    code="start",
-    sentence="the start states lie where states were logged",
-    remedy="log episodes from there",
-)
-RANGE = Assumption(
-    code="range",
-    sentence="rewards from the start states on lie in the range of the logged ones",
-    remedy="log episodes from there, or pass reward_range=",
-)
-RATIOS = Assumption(
-    code="ratios",
-    sentence="either the value model or the ratios of visits are nearly right: their errors multiply",
-    remedy="log episodes of a policy nearer to this one",
-    testable=False,
-)
-USERS = Assumption(
-    code="users",
-    sentence="no episodes share a user, a patient or a machine: in random order that leaves no trace",
-    remedy="pass units=",
-    testable=False,
-)
-CONFOUNDING = Assumption(
-    code="confounding",
-    sentence="nothing that is not logged moved both the logged actions and what followed them",
-    remedy="log the probabilities of the logged actions",
-    testable=False,
-)
-NEEDED_BY_ALL = (INDEPENDENT, OUTCOMES, DRIFT)
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What must be true for the interval of a method to be right.
+
+    Attributes
+    ----------
+    code : str
+    sentence : str
+        The assumption as a clause: "episodes are independent".
+    remedy : str
+        What to do where it fails.
+    """
+
+    code: str
+    sentence: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The test of one assumption in one log.
+
+    Attributes
+    ----------
+    assumption : Assumption
+    p_value : float
+        NaN where nothing is left to chance, or the log cannot tell.
+    tested : bool
+        Whether the log can contradict it, or it is true by design.
+    passed : bool
+        After Holm's correction over all tests of the call.
+    detail : str
+        What was found, as a clause.
+    """
+
+    assumption: Assumption
+    p_value: float
+    tested: bool = True
+    passed: bool = True
+    detail: str = ""
+
+
+# By code: the sentence and the remedy.
+_WORDS = {
+    "independent": (
+        "units (episodes, or those of `units`) are independent and of one law",
+        "pass units= where episodes share a user, a patient or a machine; evaluate periods one by one",
+    ),
+    "outcomes": ("the log shows the outcomes that matter", "log more episodes, or pass reward_range="),
+    "behavior": (
+        "the probabilities of the logged actions are those of the logging policy",
+        "log the probabilities, or pass behavior=",
+    ),
+    "support": (
+        "wherever it leads, the logging policy took the actions of this policy, too",
+        "log some random actions, or ask about a policy nearer to that of the log",
+    ),
+    "policy": (
+        "the policy's draws of actions have its density",
+        "return draws of the noisy actions, not their mean",
+    ),
+    "markov": (
+        "the next state and the reward depend on state and action only, not on what came before",
+        "add what is missing to the state, such as the previous state, action or reward",
+    ),
+    "markov by step": (
+        "at every step the next state and the reward depend on state and action only",
+        "add what is missing to the state, such as the previous state, action or reward",
+    ),
+    "stationary": (
+        "dynamics, rewards and ends do not depend on the step",
+        "pass horizon=, or add the step to the state",
+    ),
+    "drift": (
+        "dynamics and rewards do not change in the course of the log",
+        "evaluate the newest part of the log, or add the date to the state",
+    ),
+    "model": ("the basis holds the value function", "pass a richer basis="),
+    "overlap": (
+        "enough effective episodes are left to compare the model's value with logged returns",
+        "log episodes of a policy nearer to this one",
+    ),
+    "agreement": ("model and doubly robust value agree", "use method='doubly robust'"),
+    "start": ("the start states lie where states were logged", "log episodes from there"),
+    "range": (
+        "rewards from the start states on lie in the range of the logged ones",
+        "log episodes from there, or pass reward_range=",
+    ),
+    "ratios": (
+        "either the value model or the ratios of visits are nearly right: their errors multiply",
+        "log episodes of a policy nearer to this one",
+    ),
+    "users": (
+        "no episodes share a user, a patient or a machine: in random order that leaves no trace",
+        "pass units=",
+    ),
+    "confounding": (
+        "nothing that is not logged moved both the logged actions and what followed them",
+        "log the probabilities of the logged actions",
+    ),
+}
+ASSUMPTIONS = {code: Assumption(code, *words) for code, words in _WORDS.items()}
+NEEDED_BY_ALL = tuple(ASSUMPTIONS[code] for code in ("independent", "outcomes", "drift"))
 
 
 def implied(problem: Problem) -> tuple[Assumption, ...]:
@@ -138,13 +152,12 @@ def implied(problem: Problem) -> tuple[Assumption, ...]:
     >>> [one.code for one in implied(log)]
     ['users']
     """
-    guessed = [] if problem.on_policy else [behavior_of(problem)]
-    drawn = [POLICY for behavior in guessed if behavior is not None and problem.continuous]
-    return (
-        *drawn,
-        *([USERS] if not problem.units_given and problem.n_units > 1 else []),
-        *(CONFOUNDING for behavior in guessed if behavior is None or behavior.estimated),
-    )
+    codes = [] if problem.units_given or problem.n_units == 1 else ["users"]
+    if not problem.on_policy:
+        behavior = behavior_of(problem)
+        codes = (["policy"] if behavior is not None and problem.continuous else []) + codes
+        codes += ["confounding"] if behavior is None or behavior.estimated else []
+    return tuple(ASSUMPTIONS[code] for code in codes)
 
 
 def _independent(problem: Problem) -> AssumptionTest:
@@ -198,7 +211,7 @@ def _behavior(problem: Problem) -> AssumptionTest:
         cells = np.column_stack([problem.states, before, problem.time, paid, last]).astype(np.float64)
         found = calibration_test(behavior.table, problem.actions, unit, cells)
         return found._replace(detail="probabilities of logged actions, estimated from the state, are wrong")
-    if is_tabular(problem) and len(unlogged_actions(problem)):
+    if is_tabular(problem) and len(problem.never_logged):
         return UNTESTED  # then ratios have a smaller mean
     t, p, mean = _ratios(problem)
     return AssumptionTest(p, t, f"ratios of {problem.measure} have the mean {mean:.3g}, not 1")
@@ -209,7 +222,7 @@ def _ratios(problem: Problem) -> tuple[float, float, float]:
     behavior = behavior_of(problem)
     assert behavior is not None
     ratio = problem.chance / behavior.probability
-    excess = unit_sums(ratio - share_of_logged(problem), problem.unit[problem.episode])
+    excess = unit_sums(ratio - problem.share_of_logged, problem.unit[problem.episode])
     return (*total_test(excess), float(ratio.mean()))
 
 
@@ -244,31 +257,32 @@ def _support(problem: Problem) -> AssumptionTest:
     behavior = behavior_of(problem)
     if behavior is None or np.isnan(problem.chance).any():
         return UNTESTED
-    if is_tabular(problem) and len(unlogged_actions(problem)):
+    if is_tabular(problem) and len(problem.never_logged):
         return UNTESTED
     t, p, mean = _ratios(problem)
     p = 0.5 * p if t < 0.0 else 1.0 - 0.5 * p
     return AssumptionTest(p, t, f"the policy does what is missing there in the log: mean ratio {mean:.3g}")
 
 
-def _of_markov(name: str, detail: str) -> Callable[[Problem], AssumptionTest]:
-    def test(problem: Problem) -> AssumptionTest:
-        found = problem.once("markov", _markov, of_log=True).get(name)
-        return UNTESTED if found is None else found._replace(detail=detail)
+def _of_markov(problem: Problem, name: str, detail: str, *, by_step: bool = False) -> AssumptionTest:
+    tests = problem.once(f"markov {by_step}", lambda p: _markov(p, by_step=by_step), of_log=True)
+    return tests[name]._replace(detail=detail) if name in tests else UNTESTED
 
-    return test
+
+_history = partial(_of_markov, name="history", detail="reward or next state depend on the step before")
+on_the_step = partial(
+    _of_markov, name="step", detail="reward or next state depend on the step of the episode"
+)
+_calendar = partial(_of_markov, name="calendar", detail="reward or next state depend on the place in the log")
 
 
 def _markov_by_step(problem: Problem) -> AssumptionTest:
     """Test history given the step where the step matters: history alone would show the step."""
-    found = TESTS[MARKOV.code](problem)
-    if found is None or not found.p_value < CHECK_LEVEL:
-        return found or UNTESTED
-    tests = problem.once("markov by step", lambda p: _markov(p, by_step=True), of_log=True)
-    return tests.get("history", UNTESTED)._replace(detail=found.detail)
+    found = _history(problem)
+    return _history(problem, by_step=True) if found.p_value < CHECK_LEVEL else found
 
 
-def _markov(problem: Problem, *, by_step: bool = False) -> dict[str, AssumptionTest]:
+def _markov(problem: Problem, *, by_step: bool) -> dict[str, AssumptionTest]:
     data = problem.data
     if problem.n_episodes == 1 and not has_labels(problem):
         return {}  # regressions on other parts of one slow path say nothing of this one
@@ -303,7 +317,7 @@ def _markov(problem: Problem, *, by_step: bool = False) -> dict[str, AssumptionT
 def _ends(problem: Problem) -> AssumptionTest:
     """Compare ends of every step (counts), or those of the greatest length with their neighbours."""
     if has_labels(problem):
-        return _of_markov("ends", "whether an episode ends depends on its step")(problem)
+        return _of_markov(problem, "ends", "whether an episode ends depends on its step")
     late = problem.time == problem.time.max()
     if problem.horizon is not None or not (problem.terminal & late).any():
         return UNTESTED
@@ -318,7 +332,7 @@ def _pooling(problem: Problem) -> AssumptionTest:
     by_step = model_of(problem).model
     if not isinstance(by_step, CountModel) or by_step.unseen > SMALL_SHARE:
         return UNTESTED
-    p = by_step.at_start.minus(pooled_of(problem).at_start).p_value(1e-9 * problem.largest)
+    p = (by_step.at_start - pooled_of(problem).at_start).p_value(1e-9 * problem.largest)
     return AssumptionTest(p, 0.0, "values with and without the step in the state differ by more than noise")
 
 
@@ -341,7 +355,7 @@ def _agreement(problem: Problem) -> AssumptionTest:
     weights = weights_of(problem)
     if problem.logged_only or weights is None or not weights.enough:
         return UNTESTED
-    if is_tabular(problem) and len(unlogged_actions(problem)):
+    if is_tabular(problem) and len(problem.never_logged):
         return UNTESTED  # counts have bounds of their own for actions that were never tried
     p = difference_p_value(problem)
     return AssumptionTest(p, 0.0, "the model's value and the doubly robust one differ by more than noise")
@@ -367,23 +381,22 @@ def _range(problem: Problem) -> AssumptionTest | None:
     return None if problem.range_known else _start(problem) or UNTESTED
 
 
-TESTS: dict[str, Callable[[Problem], AssumptionTest | None]] = {
-    INDEPENDENT.code: _independent,
-    OUTCOMES.code: _outcomes,
-    BEHAVIOR.code: _behavior,
-    SUPPORT.code: _support,
-    POLICY.code: _draws,
-    MARKOV.code: _of_markov("history", "reward or next state depend on the step before"),
-    MARKOV_BY_STEP.code: _markov_by_step,
-    STATIONARY.code: _of_markov("step", "reward or next state depend on the step of the episode"),
-    "ends": _ends,
-    "pooling": _pooling,
-    DRIFT.code: _of_markov("calendar", "reward or next state depend on the place in the log"),
-    MODEL.code: _model,
-    OVERLAP.code: _overlap,
-    AGREEMENT.code: _agreement,
-    START.code: _start,
-    RANGE.code: _range,
+# By code: the tests of every assumption that a log can contradict.
+_TESTS: dict[str, tuple[Callable[[Problem], AssumptionTest | None], ...]] = {
+    "independent": (_independent,),
+    "outcomes": (_outcomes,),
+    "behavior": (_behavior,),
+    "support": (_support,),
+    "policy": (_draws,),
+    "markov": (_history,),
+    "markov by step": (_markov_by_step,),
+    "stationary": (on_the_step, _ends, _pooling),
+    "drift": (_calendar,),
+    "model": (_model,),
+    "overlap": (_overlap,),
+    "agreement": (_agreement,),
+    "start": (_start,),
+    "range": (_range,),
 }
 
 
@@ -391,8 +404,8 @@ def check(problem: Problem, assumptions: Iterable[Assumption]) -> tuple[Check, .
     """Test assumptions, each once, and those implied, with one correction of Holm's for all."""
     checks = []
     for assumption in dict.fromkeys([*assumptions, *implied(problem)]):
-        for code in (assumption.code, *(("ends", "pooling") if assumption is STATIONARY else ())):
-            found = problem.once(f"test {code}", TESTS[code]) if assumption.testable else UNTESTED
+        for i, test in enumerate(_TESTS.get(assumption.code, (lambda _: UNTESTED,))):
+            found = problem.once(f"test {assumption.code} {i}", test)
             p, detail = (float("nan"), "") if found is None else (found.p_value, found.detail)
             tested = found is None or not np.isnan(p)
             checks.append(Check(assumption=assumption, p_value=p, tested=tested, detail=detail))

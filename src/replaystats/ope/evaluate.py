@@ -24,7 +24,7 @@ from .policies import PolicyLike
 from .problem import Options, Problem, check_data, find_horizon, make_problem
 from .record import Ends, Evaluation, LogSummary
 from .select import Selection, rows_of, select
-from .unlogged import taken_as, unlogged_actions
+from .unlogged import taken_as
 
 # Arguments of `evaluate` that say what the problem is; the others are `Options`.
 _ASKED = ("start", "n_actions", "reward_range", "units", "log_memory")
@@ -150,7 +150,7 @@ def evaluate_one(
         raise ValueError(
             must_be("policy", "a function beside `regressor`, `start` or one episode", "an array", hint)
         )
-    if len(unlogged_actions(problem)) and not is_tabular(problem):  # counts have bounds of their own
+    if len(problem.never_logged) and not is_tabular(problem):  # counts have bounds of their own
         middle = 0.5 * (problem.low + problem.high)
         problem = taken_as(problem, middle if np.isfinite(middle) else 0.0)
     return _conclude(problem, select(problem, method), notes, began)

@@ -10,10 +10,9 @@ from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import FloatArray, IntArray
 from .behavior import Behavior
 from .counts import CountModel, episode_returns
-from .intervals import GroupJackknife, mean_of_groups
+from .intervals import GroupJackknife, mean_of_groups, shares_of
 from .linear import LinearModel, td_errors
 from .problem import Problem
-from .unlogged import kept_at_start, share_of_logged, unlogged_actions
 
 # Rounding: products of ratios run over hundreds of steps; their logarithm is kept within what a float can
 # hold.
@@ -68,7 +67,7 @@ class Weights:
 def make_weights(problem: Problem, ratio: FloatArray) -> Weights:
     """Return the products of per-step ratios (N,) along every episode."""
     data, horizon = problem.data, int(problem.data.n_steps.max())
-    logged = share_of_logged(problem)
+    logged = problem.share_of_logged
     ratio = np.where(logged > 0.0, ratio / np.where(logged > 0.0, logged, 1.0), 1.0)
     product, kept = _along(problem, ratio), _along(problem, logged)
     growth, steps = _growth(problem, ratio)
@@ -123,8 +122,8 @@ def _by_group_and_time(problem: Problem, rows: FloatArray, shape: tuple[int, ...
     return sums.reshape(shape)
 
 
-def self_normalised(weights: Weights, sums: FloatArray, base: GroupJackknife | None = None) -> GroupJackknife:
-    """Return sum_t discount^t (weighted mean at time t), plus `base`; and it without every group.
+def self_normalised(weights: Weights, sums: FloatArray) -> GroupJackknife:
+    """Return sum_t discount^t (weighted mean at time t), and it without every group.
 
     Where no episode has weight left, nothing is added.
     """
@@ -133,12 +132,8 @@ def self_normalised(weights: Weights, sums: FloatArray, base: GroupJackknife | N
         means = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0.0)
         return means @ weights.discounts
 
-    all_sums, all_sizes = sums.sum(axis=0), weights.size.sum(axis=0)
-    value = float(total(all_sums, all_sizes))
-    left = total(of_others(sums), of_others(weights.size))
-    if base is None:
-        return GroupJackknife(value, left)
-    return GroupJackknife(base.value + value, base.replicates + left)
+    value = float(total(sums.sum(axis=0), weights.size.sum(axis=0)))
+    return GroupJackknife(value, total(of_others(sums), of_others(weights.size)))
 
 
 def of_others(sums: FloatArray) -> FloatArray:
@@ -167,21 +162,17 @@ def bounded_by_rewards(
     early = problem.time < n_steps
     earned = self_normalised(weights, weights.sums(problem, np.where(early, problem.rewards, 0.0)))
     going = beyond(problem, weights, n_steps)
-    ends = []
-    for worth in (problem.low, problem.high):
-        # Where nothing goes on, nothing is added, even where without discount the range is infinite.
-        value, left = (
-            np.multiply(worth, x, out=np.zeros(np.shape(x)), where=np.asarray(x) > 0.0)
-            for x in (going.value, going.replicates)
-        )
-        ends.append(GroupJackknife(earned.value + float(value), earned.replicates + left))
-    return ends[0], ends[1], n_steps
+    low, high = (
+        earned + GroupJackknife(float(shares_of(worth, going.value)), shares_of(worth, going.replicates))
+        for worth in (problem.low, problem.high)
+    )
+    return low, high, n_steps
 
 
 def beyond(problem: Problem, weights: Weights, n_steps: int) -> GroupJackknife:
     """Return the discounted share of the policy's future after `n_steps` steps, or after a cut before."""
     if n_steps == 0:
-        return GroupJackknife(kept_at_start(problem), np.full(problem.n_groups, kept_at_start(problem)))
+        return GroupJackknife(problem.kept_at_start, np.full(problem.n_groups, problem.kept_at_start))
     stops = problem.time == n_steps - 1
     stops[problem.data.step_offsets[1:] - 1] = True
     at_cut = (problem.time < n_steps) & stops & ~problem.terminal
@@ -229,7 +220,7 @@ def measure_overlap(
         behavior="unknown" if behavior is None else behavior.source,
         effective_episodes=0.0 if weights is None else weights.final,
         effective_steps=int(len(enough) if enough.all() else np.argmin(enough)),
-        never_logged=tuple(unlogged_actions(problem).tolist()),
+        never_logged=tuple(problem.never_logged.tolist()),
         agreement=float("nan") if problem.measure == "densities" else float(problem.chance.mean()),
         unseen=unseen,
     )
@@ -271,8 +262,7 @@ def doubly_robust(problem: Problem, weights: Weights, model: ValueModel) -> Grou
     Right on average where the ratios are, whatever the model; and close where the model is, whatever they do.
     """
     _, base = start_value(problem, model)
-    found = self_normalised(weights, weights.sums(problem, errors_of(problem, model)))
-    return GroupJackknife(base.value + found.value, base.replicates + found.replicates)
+    return base + self_normalised(weights, weights.sums(problem, errors_of(problem, model)))
 
 
 def episode_influence(problem: Problem, weights: Weights, model: ValueModel) -> FloatArray:

@@ -25,6 +25,28 @@ class Bounds(NamedTuple):
     high: float
 
 
+def pivot_of(
+    estimate: float,
+    error: float,
+    degrees: float,
+    within: tuple[float, float],
+    *,
+    bias_bound: float = 0.0,
+    units: float = 0.0,
+) -> Pivot:
+    """Return the record of one number; without degrees of freedom only the range `within` is known."""
+    low, high = within
+    return Pivot(
+        estimate=np.array([estimate]),
+        standard_error=np.array([error]),
+        degrees=np.array([degrees]),
+        bias_bound=np.array([bias_bound]),
+        units=np.array([float(units)]),
+        low=np.array([low]),
+        high=np.array([high]),
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupJackknife:
     """A number and what it becomes without each of G groups of episodes.
@@ -62,25 +84,25 @@ class GroupJackknife:
     def pivot(self, problem: Problem, *, bias_bound: float = 0.0) -> Pivot:
         """Return the record of the estimate; groups of unequal size count by their share of the episodes."""
         most = max(problem.effective_groups - 1.0, 1.0)
-        finite = bool(np.isfinite(self.value) and np.isfinite(self.replicates).all())
-        return Pivot(
-            estimate=np.array([self.value]),
-            standard_error=np.array([self.standard_error if finite else 0.0]),
-            degrees=np.array([min(self.degrees_of_freedom, most) if finite else 0.0]),
-            bias_bound=np.array([bias_bound]),
-            units=np.array([float(problem.n_units)]),
-            low=np.array([problem.low]),
-            high=np.array([problem.high]),
-        )
+        known = bool(np.isfinite(self.value) and np.isfinite(self.replicates).all())
+        error, degrees = (self.standard_error, self.degrees_of_freedom) if known else (0.0, 0.0)
+        within, units = (problem.low, problem.high), problem.n_units
+        return pivot_of(self.value, error, min(degrees, most), within, bias_bound=bias_bound, units=units)
 
     @property
     def shifts(self) -> FloatArray:
         """Return the number without each group, minus the number, shape (G,)."""
         return self.replicates - self.value
 
-    def minus(self, other: GroupJackknife) -> GroupJackknife:
-        """Return the difference; both left out the same groups, so that it is paired."""
+    def __add__(self, other: GroupJackknife) -> GroupJackknife:
+        """Return the sum; both leave out the same groups, so that errors are paired."""
+        return GroupJackknife(self.value + other.value, self.replicates + other.replicates)
+
+    def __sub__(self, other: GroupJackknife) -> GroupJackknife:
         return GroupJackknife(self.value - other.value, self.replicates - other.replicates)
+
+    def __rmul__(self, factor: float) -> GroupJackknife:
+        return GroupJackknife(factor * self.value, factor * self.replicates)
 
     @property
     def beyond_noise(self) -> float:
@@ -224,20 +246,14 @@ def unit_pivot(values: FloatArray, unit: IntArray, problem: Problem) -> Pivot:
     (array([3.]), array([1.67]))
     """
     sizes, sums = np.bincount(unit), np.bincount(unit, weights=values)
-    low, high = (np.array([end]) for end in problem.firm_range)
+    low, high = problem.firm_range
     if np.ptp(sizes) == 0:
-        return replace(mean_pivot(sums / sizes), low=low, high=high)
+        return replace(mean_pivot(sums / sizes), low=np.array([low]), high=np.array([high]))
     left = (sums.sum() - sums) / (sizes.sum() - sizes)
     found = GroupJackknife(float(values.mean()), left)
     units = float(sizes.sum()) ** 2 / float(np.sum(sizes.astype(np.float64) ** 2))
-    return Pivot(
-        estimate=np.array([found.value]),
-        standard_error=np.array([found.standard_error]),
-        degrees=np.array([min(found.degrees_of_freedom, max(units - 1.0, 1.0))]),
-        units=np.array([units]),
-        low=low,
-        high=high,
-    )
+    degrees = min(found.degrees_of_freedom, max(units - 1.0, 1.0))
+    return pivot_of(found.value, found.standard_error, degrees, (low, high), units=units)
 
 
 def rare_outcomes(
@@ -286,3 +302,8 @@ def mean_of_groups(values: FloatArray, group: IntArray, n_groups: int) -> GroupJ
 def by_groups(values: FloatArray, problem: Problem) -> GroupJackknife:
     """Return the mean of values (n,) of episodes, and it without every group."""
     return mean_of_groups(values, problem.group[problem.data.step_offsets[:-1]], problem.n_groups)
+
+
+def shares_of(worth: float, share: FloatArray | float) -> FloatArray:
+    """Return the worth times shares; 0 where the share is, even if the worth is infinite."""
+    return np.multiply(worth, share, out=np.zeros(np.shape(share)), where=np.asarray(share) > 0.0)

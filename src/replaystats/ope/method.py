@@ -1,61 +1,17 @@
-"""What every off-policy method is: a name, its assumptions, when it applies, and an estimate as a `Pivot`."""
+"""What every off-policy method is: a name, what it assumes, when it applies, and an estimate as a `Pivot`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from .._core.typing import FloatArray
 from ..inference.pivot import Pivot, interval
+from .assumptions import ASSUMPTIONS, Assumption
 from .intervals import Bounds
 from .problem import Problem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assumption:
-    """What must be true for the interval of a method to be right.
-
-    Attributes
-    ----------
-    code : str
-    sentence : str
-        The assumption as a clause: "episodes are independent".
-    remedy : str
-        What to do where it fails.
-    testable : bool
-        Whether the log can contradict it.
-    """
-
-    code: str
-    sentence: str
-    remedy: str
-    testable: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """The test of one assumption in one log.
-
-    Attributes
-    ----------
-    assumption : Assumption
-    p_value : float
-        NaN where nothing is left to chance, or the log cannot tell.
-    tested : bool
-        Whether the log can contradict it, or it is true by design.
-    passed : bool
-        After Holm's correction over all tests of the call.
-    detail : str
-        What was found, as a clause.
-    """
-
-    assumption: Assumption
-    p_value: float
-    tested: bool = True
-    passed: bool = True
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,19 +61,31 @@ class MethodResult:
         return error**2 + (float(np.sum(self.pivot.bias_bound)) + 0.5 * sum(self.missed)) ** 2
 
 
-class Method(Protocol):
-    """One way to the value of a policy."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """One way to the value of a policy.
 
-    @property
-    def name(self) -> str:
-        """As it is reported, and as `evaluate(method=)` takes it."""
+    Attributes
+    ----------
+    name : str
+        As it is reported, and as `evaluate(method=)` takes it.
+    needs : tuple of str
+        Codes of what its interval assumes, see `assumptions`.
+    applicable : callable
+        Takes a problem; returns None where the method can be computed, else the reason why not.
+    estimate : callable
+        Takes a problem for which the method is applicable; returns a MethodResult.
+    bounds_actions : bool
+        Whether the method itself bounds what actions are worth that were never logged.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    applicable: Callable[[Problem], str | None]
+    estimate: Callable[[Problem], MethodResult]
+    bounds_actions: bool = False
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-
-    def applicable(self, problem: Problem) -> str | None:
-        """Return None where the method can be computed, else the reason why not."""
-
-    def estimate(self, problem: Problem) -> MethodResult:
-        """Return the estimate; called only where `applicable` is None."""
+        return tuple(ASSUMPTIONS[code] for code in self.needs)

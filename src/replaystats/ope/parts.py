@@ -315,4 +315,4 @@ def difference_p_value(problem: Problem) -> float:
     robust = robust_of(problem)
     # Where data have no noise, rounding alone would be significant.
     rounding = NEGLIGIBLE * robust.standard_error + _ROUNDING * abs(robust.value)
-    return robust.minus(model_of(problem).model.at_start).p_value(negligible=rounding)
+    return (robust - model_of(problem).model.at_start).p_value(negligible=rounding)

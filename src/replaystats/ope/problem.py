@@ -243,6 +243,30 @@ class Problem:
         """Whether the start states are the logged ones."""
         return bool((self.start_group >= 0).all())
 
+    @property
+    def never_logged(self) -> IntArray:
+        """Actions that the policy may take and the log never does."""
+        if self.unlogged is not None:
+            return self.unlogged.actions
+        if self.on_policy or self.continuous:
+            return np.empty(0, dtype=np.intp)
+        wanted = self.following.sum(axis=0) + self.start_chances.sum(axis=0)
+        return np.flatnonzero((wanted > 0.0) & (np.bincount(self.actions, minlength=self.n_actions) == 0))
+
+    @property
+    def kept_at_start(self) -> float:
+        """Chance that the policy does not begin with such an action."""
+        return 1.0 if self.unlogged is None else 1.0 - float(self.unlogged.first.mean())
+
+    @property
+    def share_of_logged(self) -> FloatArray:
+        """Chance (N,) that the policy takes an action of the log where a step was logged."""
+        share = np.ones(len(self))
+        if self.unlogged is not None:
+            share[1:] -= self.unlogged.after[:-1] / (self.discount or 1.0)
+            share[self.data.step_offsets[:-1]] = 1.0 - self.unlogged.first
+        return share
+
     def of_episodes(self, keep: BoolArray) -> Problem:
         """Return the problem with the rows of some episodes only, for choices that need not see all."""
         rows = keep[self.episode]

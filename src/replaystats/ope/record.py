@@ -13,10 +13,11 @@ from .._core.shown import Shown, rounded
 from .._core.thresholds import MAJORITY
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
+from .assumptions import Assumption, Check
 from .importance import Overlap
 from .intervals import Bounds
 from .linear import BasisTest
-from .method import Assumption, Check, MethodResult
+from .method import MethodResult
 
 # Layout: digits behind the point, or before it, beyond which numbers are written with a power of ten.
 LONGEST = 7

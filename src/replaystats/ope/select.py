@@ -10,13 +10,12 @@ from scipy import special
 from .._core.config import step
 from .._core.errors import must_be
 from .._core.thresholds import CHECK_LEVEL, MAJORITY
-from .assumptions import NEEDED_BY_ALL, check
-from .method import Assumption, Check, Method, MethodResult
-from .methods import ON_REQUEST, TIERS
-from .methods.models import Counts
+from .assumptions import NEEDED_BY_ALL, Assumption, Check, check
+from .method import Method, MethodResult
+from .methods import FITTED_Q, TIERS
 from .problem import Problem
 from .record import MethodEstimate, share_left
-from .unlogged import between, unlogged_actions
+from .unlogged import between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,7 +62,7 @@ def select(problem: Problem, asked: str | None = None) -> Selection:
     needed: list[Assumption] = []
     checks: tuple[Check, ...] = ()
     if problem.options.regressor is not None:
-        candidates += [_estimate(m, problem) for m in ON_REQUEST if m.name == "fitted Q"]
+        candidates.append(_estimate(FITTED_Q, problem))
     for tier in TIERS:
         here = [_estimate(m, problem) for m in tier if m.applicable(problem) is None]
         if not here:
@@ -116,7 +115,7 @@ def _only_common(candidate: Candidate, checks: tuple[Check, ...]) -> bool:
 def _estimate(method: Method, problem: Problem) -> Candidate:
     began = perf_counter()
     with step(method.name):
-        if isinstance(method, Counts) or not len(unlogged_actions(problem)):
+        if method.bounds_actions or not len(problem.never_logged):
             result = method.estimate(problem)
         else:
             result = between(problem, method.estimate)
@@ -124,7 +123,7 @@ def _estimate(method: Method, problem: Problem) -> Candidate:
 
 
 def _chosen_by_name(problem: Problem, asked: str) -> Selection:
-    methods = [*(m for tier in TIERS for m in tier), *ON_REQUEST]
+    methods = [*(m for tier in TIERS for m in tier), FITTED_Q]
     names = sorted({m.name for m in methods})
     if not isinstance(asked, str) or asked not in names:
         raise ValueError(must_be("method", f"None or one of {', '.join(map(repr, names))}", repr(asked)))

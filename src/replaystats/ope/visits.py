@@ -17,7 +17,6 @@ from .counts import episode_returns
 from .intervals import GroupJackknife, mean_of_groups
 from .linear import fit_linear, n_distinct
 from .problem import Problem
-from .unlogged import unlogged_actions
 
 # Rounding: iterate until values are this near the fixed point, as a share of their range: half the digits.
 _ACCURACY = 1e-8
@@ -232,7 +231,7 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     """
     small = some_episodes(problem)
     most = len(small) // STEPS_PER_COEFFICIENT // small.n_actions - 1  # beside a constant
-    if most < MIN_EFFECTIVE or not problem.discount < 1.0 or len(unlogged_actions(problem)):
+    if most < MIN_EFFECTIVE or not problem.discount < 1.0 or len(problem.never_logged):
         return None
     n_bumps = min(MANY, most, n_distinct(small.places))
     if n_bumps < MIN_EFFECTIVE:
@@ -242,9 +241,9 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     part, drawn = _corrections(small, errors, n_bumps, rng)
     half, _ = _corrections(small, errors, n_bumps // 2, rng)
     return MarginalRobust(
-        found=GroupJackknife(base.value + part.value, base.replicates + part.replicates),
+        found=base + part,
         correction=part,
-        moved=half.minus(part),
+        moved=half - part,
         drawn=drawn,
         held_back=held_back,
         n_bumps=n_bumps,

@@ -479,7 +479,7 @@ def test_relative_skewness_and_t(law):
     d = y - y.mean()
     kurtosis = np.mean(d**4) / np.mean(d**2) ** 2
     assert found.degrees_of_freedom == pytest.approx(min(36.0, 3 * 37 / kurtosis - 1))
-    against = found.minus(GroupJackknife(1.0, np.full(37, 1.0)))
+    against = found - GroupJackknife(1.0, np.full(37, 1.0))
     t = (y.mean() - 1.0) / stats.sem(y)
     assert against.p_value() == pytest.approx(2 * stats.t.sf(abs(t), found.degrees_of_freedom))
     assert against.p_value(negligible=100.0) == 1.0

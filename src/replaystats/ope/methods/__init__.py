@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from ..method import Method
-from .finite_horizon import FiniteHorizon
-from .fitted_q import FittedQEvaluation
-from .models import Counts, LeastSquares, VisitRatios
-from .ratios import Bounds, DoublyRobust, ImportanceSampling, MeanReturn
+from .finite_horizon import FINITE_HORIZON
+from .fitted_q import FITTED_Q
+from .models import COUNTS, LEAST_SQUARES, VISIT_RATIOS
+from .ratios import BOUNDS, DOUBLY_ROBUST, FEW_EPISODES, IMPORTANCE_SAMPLING, RETURNS
 
 # Of the first row with a method whose assumptions all pass, one is reported (`select.most_precise`), by
 # default the last: methods of a row stand in the order of their asymptotic variances, largest first.
 # Later rows need assumptions that the log tests less well: models that nothing corrects.
 TIERS: tuple[tuple[Method, ...], ...] = (
-    (MeanReturn(), MeanReturn(completed=True), MeanReturn(completed=True, little=True)),
-    (
-        ImportanceSampling(),
-        DoublyRobust(),
-        FiniteHorizon(pooled=False),
-        FiniteHorizon(),
-        Counts(by_step=True),
-        Counts(),
-    ),
-    (VisitRatios(),),
-    (LeastSquares(on_policy=True), LeastSquares(on_policy=False)),
-    (DoublyRobust(few=True),),
-    (Bounds(on_policy=True), Bounds(on_policy=False)),
+    RETURNS,
+    (IMPORTANCE_SAMPLING, DOUBLY_ROBUST, *FINITE_HORIZON, *COUNTS),
+    (VISIT_RATIOS,),
+    LEAST_SQUARES,
+    (FEW_EPISODES,),
+    BOUNDS,
 )
-# Computed only where a user asks for them by name.
-ON_REQUEST: tuple[Method, ...] = (FittedQEvaluation(),)
 
-__all__ = ["ON_REQUEST", "TIERS"]
+__all__ = ["FITTED_Q", "TIERS"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -15,22 +16,11 @@ from ...data._flat import holds_names
 from ...inference.pivot import Pivot
 from ...inference.producers import mean_pivot
 from ..assumption_tests import unit_sums
-from ..assumptions import (
-    BEHAVIOR,
-    DRIFT,
-    INDEPENDENT,
-    MARKOV,
-    MARKOV_BY_STEP,
-    OUTCOMES,
-    STATIONARY,
-    SUPPORT,
-    TESTS,
-)
+from ..assumptions import on_the_step
 from ..intervals import by_groups
-from ..method import Assumption, MethodResult
+from ..method import Method, MethodResult
 from ..parts import behavior_of, is_tabular, pooled_of, screened, weights_of
 from ..problem import Problem
-from ..unlogged import unlogged_actions
 
 Features = Callable[[FloatArray], FloatArray]
 # Cost: seconds of one step backward with one penalty.
@@ -286,51 +276,51 @@ def _shrunk_to_one(features: FloatArray, y: FloatArray, asked: FloatArray) -> Fl
     return np.asarray(1.0 + model.fit(features, y - 1.0).predict(asked))
 
 
-@dataclass(frozen=True, slots=True)
-class FiniteHorizon:
-    """`finite_horizon_value` as a method of `evaluate`, for labelled actions and a horizon."""
+def _no_horizon(problem: Problem, *, pooled: bool) -> str | None:
+    """Return None off policy with a horizon, probabilities of both policies, and all actions logged."""
+    if problem.on_policy or problem.continuous or problem.logged_only or problem.horizon is None:
+        return "it needs a horizon, labelled actions and another policy that can be asked"
+    if weights_of(problem) is None or len(problem.never_logged):
+        return "it needs probabilities of the logged actions, and all actions of the policy in the log"
+    if not problem.data.terminated.all():
+        return "episodes were cut before the horizon"
+    if holds_names(problem.states):
+        return "states are names"
+    if not (pooled or on_the_step(problem).p_value < CHECK_LEVEL):
+        return "nothing depends on the step"
+    if pooled and is_tabular(problem) and pooled_of(problem).unseen <= SMALL_SHARE:
+        return "all that the policy does was counted"
+    return None
 
-    pooled: bool = True
 
-    @property
-    def name(self) -> str:
-        """As it is reported."""
-        return "doubly robust, by step" if self.pooled else "doubly robust, each step apart"
+def _estimate(problem: Problem, *, pooled: bool) -> MethodResult:
+    """Return the mean over units, with the spread of model classes as bias bound."""
+    behavior = behavior_of(problem)
+    assert behavior is not None
+    ratio = problem.chance / behavior.probability
+    seed = problem.options.random_state
+    found = finite_horizon_value(screened(problem), ratio, pooled=pooled, seed=seed)
+    low, high = np.array([problem.low]), np.array([problem.high])
+    note = f"Values over {problem.horizon} steps: {found.selected}, of {len(found.values)} model classes."
+    return MethodResult(
+        pivot=replace(found.pivot, low=low, high=high),
+        shifts=by_groups(found.psi, problem).shifts,
+        notes=(note,),
+    )
 
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What its interval needs."""
-        process = (MARKOV, STATIONARY) if self.pooled else (MARKOV_BY_STEP,)
-        return (INDEPENDENT, OUTCOMES, BEHAVIOR, SUPPORT, *process, DRIFT)
 
-    def applicable(self, problem: Problem) -> str | None:
-        """Return None off policy with a horizon, probabilities of both policies, and all actions logged."""
-        if problem.on_policy or problem.continuous or problem.logged_only or problem.horizon is None:
-            return "it needs a horizon, labelled actions and another policy that can be asked"
-        if weights_of(problem) is None or len(unlogged_actions(problem)):
-            return "it needs probabilities of the logged actions, and all actions of the policy in the log"
-        if not problem.data.terminated.all():
-            return "episodes were cut before the horizon"
-        if holds_names(problem.states):
-            return "states are names"
-        step = TESTS[STATIONARY.code](problem)
-        if not (self.pooled or (step is not None and step.p_value < CHECK_LEVEL)):
-            return "nothing depends on the step"
-        if self.pooled and is_tabular(problem) and pooled_of(problem).unseen <= SMALL_SHARE:
-            return "all that the policy does was counted"
-        return None
-
-    def estimate(self, problem: Problem) -> MethodResult:
-        """Return the mean over units, with the spread of model classes as bias bound."""
-        behavior = behavior_of(problem)
-        assert behavior is not None
-        ratio = problem.chance / behavior.probability
-        seed = problem.options.random_state
-        found = finite_horizon_value(screened(problem), ratio, pooled=self.pooled, seed=seed)
-        low, high = np.array([problem.low]), np.array([problem.high])
-        note = f"Values over {problem.horizon} steps: {found.selected}, of {len(found.values)} model classes."
-        return MethodResult(
-            pivot=replace(found.pivot, low=low, high=high),
-            shifts=by_groups(found.psi, problem).shifts,
-            notes=(note,),
-        )
+_RATIOS = ("independent", "outcomes", "behavior", "support")
+FINITE_HORIZON = (
+    Method(
+        "doubly robust, each step apart",
+        (*_RATIOS, "markov by step", "drift"),
+        partial(_no_horizon, pooled=False),
+        partial(_estimate, pooled=False),
+    ),
+    Method(
+        "doubly robust, by step",
+        (*_RATIOS, "markov", "stationary", "drift"),
+        partial(_no_horizon, pooled=True),
+        partial(_estimate, pooled=True),
+    ),
+)

@@ -14,12 +14,11 @@ from ..._core.user_code import called
 from ..._core.validation import check_array, check_length
 from ...inference.pivot import Pivot
 from ...inference.variance import replay_variance
-from ...plans import ResamplingPlan, make_plan
-from ..assumptions import DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY, SUPPORT
+from ...plans import make_plan
 from ..counts import returns_to_go
-from ..method import Assumption, MethodResult
+from ..intervals import pivot_of
+from ..method import Method, MethodResult
 from ..problem import Problem
-from ..unlogged import unlogged_actions
 
 Predictor = Callable[[FloatArray], FloatArray]
 Fit = Callable[[Problem, IntArray, np.random.Generator], Predictor]
@@ -95,23 +94,15 @@ def fitted_q_value(
     whole = _thinned(np.arange(len(unit)), 2 * SQUARE_ROWS, rng)
     full = start_value(problem, fits[0](problem, whole, rng), everything)
     members, mean = values[0], float(values[0].mean())
+    variance = replay_variance(members[:, None], plan)
+    error = float(np.sqrt(variance.delete_d + variance.replicate / n_members)[0])
+    pivot = pivot_of(mean, error, n_members - 1.0, (problem.low, problem.high))
     bound = abs(full - mean) + abs(float(values[-1].mean()) - mean)
     return FittedQ(
-        pivot=_pivot(problem, members, plan).with_bias([bound], "smoothing"),
+        pivot=pivot.with_bias([bound], "smoothing"),
         members=members,
         full=full,
         coarse=float(values[1].mean()) if regressor is None else None,
-    )
-
-
-def _pivot(problem: Problem, members: FloatArray, plan: ResamplingPlan) -> Pivot:
-    variance = replay_variance(members[:, None], plan)
-    return Pivot(
-        estimate=members.mean(keepdims=True),
-        standard_error=np.sqrt(variance.delete_d + variance.replicate / len(members)),
-        degrees=np.full(1, len(members) - 1.0),
-        low=np.full(1, problem.low),
-        high=np.full(1, problem.high),
     )
 
 
@@ -233,24 +224,24 @@ class Leaves:
         return np.asarray(means[self.index].mean(axis=1))
 
 
-@dataclass(frozen=True, slots=True)
-class FittedQEvaluation:
-    """`fitted_q_value` as a method of `evaluate`; computed on request, or with a regressor of the user."""
+def _no_fitted_q(problem: Problem) -> str | None:
+    """Return None for a policy that can be asked, several units and no horizon."""
+    if problem.logged_only or problem.horizon is not None:
+        return "it needs a policy that can be asked, and no horizon"
+    if problem.n_units < 4 or not problem.own_starts:
+        return "it needs four units or more, and the logged start states"
+    return "it needs all actions of the policy in the log" if len(problem.never_logged) else None
 
-    name: str = "fitted Q"
-    assumptions: tuple[Assumption, ...] = (
-        INDEPENDENT, OUTCOMES, SUPPORT, MARKOV, STATIONARY, DRIFT, START,
-    )  # fmt: skip
 
-    def applicable(self, problem: Problem) -> str | None:
-        """Return None for a policy that can be asked, several units and no horizon."""
-        if problem.logged_only or problem.horizon is not None:
-            return "it needs a policy that can be asked, and no horizon"
-        if problem.n_units < 4 or not problem.own_starts:
-            return "it needs four units or more, and the logged start states"
-        return "it needs all actions of the policy in the log" if len(unlogged_actions(problem)) else None
+def _estimate(problem: Problem) -> MethodResult:
+    found = fitted_q_value(problem, problem.options.regressor, seed=problem.options.random_state)
+    return MethodResult(pivot=found.pivot)
 
-    def estimate(self, problem: Problem) -> MethodResult:
-        """Return the mean over members, with its bias bound."""
-        found = fitted_q_value(problem, problem.options.regressor, seed=problem.options.random_state)
-        return MethodResult(pivot=found.pivot)
+
+# Computed on request, or with a regressor of the user.
+FITTED_Q = Method(
+    "fitted Q",
+    ("independent", "outcomes", "support", "markov", "stationary", "drift", "start"),
+    _no_fitted_q,
+    _estimate,
+)

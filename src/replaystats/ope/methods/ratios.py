@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ..._core.thresholds import MAJORITY, MIN_EFFECTIVE, SMALL, SMALL_SHARE
 from ..._core.typing import FloatArray
 from ...inference.pivot import Pivot, interval
-from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY, SUPPORT
 from ..counts import CountModel, episode_returns, plausible_range
 from ..importance import (
     Weights,
@@ -22,21 +22,21 @@ from ..intervals import (
     GroupJackknife,
     by_groups,
     may_be_skewed,
+    pivot_of,
     rare_outcomes,
+    shares_of,
     skewed_mean_interval,
     tail_ends,
     unit_pivot,
 )
-from ..method import Assumption, MethodResult
+from ..method import Method, MethodResult
 from ..parts import behavior_of, is_tabular, model_of, robust_of, share_after_cuts, weights_of
 from ..problem import Problem
-from ..unlogged import kept_at_start, nothing, unlogged_actions
 from ..visits import completed_by_neighbors
 
 
-@dataclass(frozen=True, slots=True)
-class MeanReturn:
-    """The mean of discounted returns.
+def mean_return(name: str, *needs: str, completed: bool = False, little: bool = False) -> Method:
+    """Return the mean of discounted returns as a method.
 
     1. Episodes that were cut off are completed by a model's value of where they stopped (`completed`), which
        is then an assumption unless too little of the future lies there to be noticed. Where a small share of
@@ -46,44 +46,25 @@ class MeanReturn:
     3. Outcomes in a range that was given, which the episodes cannot have shown, move the ends (Gaffke).
     """
 
-    completed: bool = False
-    little: bool = False
-
-    @property
-    def name(self) -> str:
-        """As it is reported."""
-        return "mean return, completed after cuts" if self.completed else "mean logged return"
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What its interval needs."""
-        process = (MARKOV, STATIONARY, DRIFT) if self.completed else ()
-        return (INDEPENDENT, OUTCOMES, *process, *((MODEL,) if self.completed and not self.little else ()))
-
-    def applicable(self, problem: Problem) -> str | None:
-        """Return None on policy with several episodes."""
+    def applicable(problem: Problem) -> str | None:
         if not problem.on_policy:
             return "it is for the policy that made the log"
         if problem.n_episodes < 2 or not problem.own_starts:
             return "it needs several episodes from the start states that are asked about"
-        matters = _cuts_matter(problem)
-        if self.completed and (share_after_cuts(problem) <= SMALL) is not self.little:
-            return f"{part(share_after_cuts(problem))} lies after cuts"
-        if matters and not self.completed:
-            return f"{part(share_after_cuts(problem))} lies after cuts"
-        return "no cut matters" if self.completed and not matters else None
+        share, matters = share_after_cuts(problem), _cuts_matter(problem)
+        if (completed and (share <= SMALL) is not little) or (matters and not completed):
+            return f"{part(share)} lies after cuts"
+        return "no cut matters" if completed and not matters else None
 
-    def estimate(self, problem: Problem) -> MethodResult:
-        """Return the mean."""
-        returns = episode_returns(problem)
-        found, pivot = by_groups(returns, problem), unit_pivot(returns, problem.unit, problem)
-        values, notes = returns, []
+    def estimate(problem: Problem) -> MethodResult:
+        values, notes = episode_returns(problem), []
+        found, pivot = by_groups(values, problem), unit_pivot(values, problem.unit, problem)
         if share_after_cuts(problem) > 0.0:
             values, found = completed_returns(problem, model_of(problem).model)
             pivot = _with_error_of(unit_pivot(values, problem.unit, problem), found, problem)
-        if self.completed and not isinstance(model_of(problem).model, CountModel):
+        if completed and not isinstance(model_of(problem).model, CountModel):
             other = completed_by_neighbors(problem)
-            wrong = _wrong_after_cuts(problem) if self.little else 0.0
+            wrong = _wrong_after_cuts(problem) if little else 0.0
             moved = 0.0 if other is None else abs(other - found.value)
             pivot = pivot.with_bias([max(wrong, moved)], "models after cuts")
             if other is not None:
@@ -94,6 +75,8 @@ class MeanReturn:
         return MethodResult(
             pivot=pivot, shifts=found.shifts, missed=_missed(values, pivot, problem), notes=tuple(notes)
         )
+
+    return Method(name, ("independent", "outcomes", *needs), applicable, estimate)
 
 
 def part(share: float) -> str:
@@ -146,35 +129,21 @@ def _missed(values: FloatArray, pivot: Pivot, problem: Problem) -> tuple[float, 
     return max(float(found.low[0]) - safe.low, 0.0), max(safe.high - float(found.high[0]), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportanceSampling:
-    """Rewards weighted by products of probability ratios, over the sum of these weights at every step.
+def weighted_rewards(problem: Problem) -> MethodResult:
+    """Return rewards weighted by products of probability ratios, over the sum of these weights at every step.
 
-    Right for any dynamics where probabilities are.
+    Right for any dynamics where probabilities are; what lies after cuts has the range of possible values.
     """
-
-    name: str = "importance sampling, weighted"
-    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, BEHAVIOR, SUPPORT, DRIFT)
-
-    def applicable(self, problem: Problem) -> str | None:
-        """Return None where ratios leave enough effective episodes to the end."""
-        return no_products(problem) or cut_short(problem)
-
-    def estimate(self, problem: Problem) -> MethodResult:
-        """Return the weighted sum of rewards; what lies after cuts has the range of possible values."""
-        weights = weights_of(problem)
-        assert weights is not None
-        found = self_normalised(weights, weights.sums(problem, problem.rewards))
-        pivot = found.pivot(problem)
-        returns = episode_returns(problem)
-        last = weights.product[problem.data.step_offsets[1:] - 1]
-        missed = missed_outcomes(
-            problem, weights, found.value, float(pivot.standard_error[0]), last * returns
-        )
-        cut = share_after_cuts(problem)
-        if cut > 0.0:
-            missed = missed[0] + max(-cut * problem.low, 0.0), missed[1] + max(cut * problem.high, 0.0)
-        return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed)
+    weights = weights_of(problem)
+    assert weights is not None
+    found = self_normalised(weights, weights.sums(problem, problem.rewards))
+    pivot = found.pivot(problem)
+    each = weights.product[problem.data.step_offsets[1:] - 1] * episode_returns(problem)
+    missed = missed_outcomes(problem, weights, found.value, float(pivot.standard_error[0]), each)
+    cut = share_after_cuts(problem)
+    if cut > 0.0:
+        missed = missed[0] + max(-cut * problem.low, 0.0), missed[1] + max(cut * problem.high, 0.0)
+    return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed)
 
 
 def no_products(problem: Problem) -> str | None:
@@ -211,62 +180,46 @@ def missed_outcomes(
     return rare_outcomes(value, error, weights.final, within, problem.options.confidence_level)
 
 
-@dataclass(frozen=True, slots=True)
-class DoublyRobust:
-    """Jiang and Li (2016); Thomas and Brunskill (2016), with self-normalised weights.
+def doubly_robust_value(problem: Problem, *, few: bool = False) -> MethodResult:
+    """Return the value of Jiang and Li (2016), Thomas and Brunskill (2016), with self-normalised weights.
 
     Right where the probabilities are, whatever the model. After cuts nothing corrects the model, so that
-    little of the future may lie there. With fewer than `MIN_EFFECTIVE` effective episodes (`few`) what they
-    can have missed always moves the ends, and below two, which a variance needs, there is no estimate.
+    little of the future may lie there. The range of returns counts for what no episode with any weight
+    shows. With fewer than `MIN_EFFECTIVE` effective episodes (`few`) what they can have missed always moves
+    the ends, and below two, which a variance needs, there is no estimate.
     """
+    weights, model, found = weights_of(problem), model_of(problem).model, robust_of(problem)
+    assert weights is not None
+    pivot = found.pivot(problem)
+    each = episode_influence(problem, weights, model)
+    error = float(pivot.standard_error[0])
+    missed = missed_outcomes(problem, weights, found.value, error, each, always=few)
+    worst, best = plausible_range(problem)
+    lost = _share_after(weights, problem) + share_after_cuts(problem) * problem.logged_only
+    slack = 0.0 if lost == 0.0 else lost * (best - worst)
+    missed, notes = (missed[0] + slack, missed[1] + slack), []
+    behavior = behavior_of(problem)
+    if behavior is not None and behavior.estimated:
+        notes.append(f"The logging policy is estimated ({behavior.source}), not logged.")
+    if problem.logged_only:
+        notes.append("The doubly robust value has a model of the log's own policy in it.")
+    return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed, notes=tuple(notes))
 
-    few: bool = False
 
-    @property
-    def name(self) -> str:
-        """As it is reported."""
-        return "doubly robust, few effective episodes" if self.few else "doubly robust"
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES, BEHAVIOR, SUPPORT, DRIFT)
-
-    def applicable(self, problem: Problem) -> str | None:
-        """Return None where ratios leave enough effective episodes to the end."""
-        weights = weights_of(problem)
-        if is_tabular(problem) and len(unlogged_actions(problem)):
-            return "it needs all actions of the policy in the log"
-        short = cut_short(problem) if weights is not None else None
-        if self.few:
-            if weights is None or not 2 <= weights.final < MIN_EFFECTIVE:
-                return f"it needs 2 to {MIN_EFFECTIVE} effective episodes"
-            return short or self._says_little(problem)
-        return no_products(problem) or short
-
-    def _says_little(self, problem: Problem) -> str | None:
-        low, high = self.estimate(problem).interval(problem.options.confidence_level)
-        wide = high - low > MAJORITY * (problem.high - problem.low)
-        return "its interval leaves most of the possible range" if wide else None
-
-    def estimate(self, problem: Problem) -> MethodResult:
-        """Return the value, with the range of returns for what no episode with any weight shows."""
-        weights, model, found = weights_of(problem), model_of(problem).model, robust_of(problem)
-        assert weights is not None
-        pivot = found.pivot(problem)
-        each = episode_influence(problem, weights, model)
-        error = float(pivot.standard_error[0])
-        missed = missed_outcomes(problem, weights, found.value, error, each, always=self.few)
-        worst, best = plausible_range(problem)
-        lost = _share_after(weights, problem) + share_after_cuts(problem) * problem.logged_only
-        slack = 0.0 if lost == 0.0 else lost * (best - worst)
-        missed, notes = (missed[0] + slack, missed[1] + slack), []
-        behavior = behavior_of(problem)
-        if behavior is not None and behavior.estimated:
-            notes.append(f"The logging policy is estimated ({behavior.source}), not logged.")
-        if problem.logged_only:
-            notes.append("The doubly robust value has a model of the log's own policy in it.")
-        return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed, notes=tuple(notes))
+def not_robust(problem: Problem, *, few: bool = False) -> str | None:
+    """Return why there is no doubly robust value; None where there is."""
+    weights = weights_of(problem)
+    if is_tabular(problem) and len(problem.never_logged):
+        return "it needs all actions of the policy in the log"
+    if not few:
+        return no_products(problem) or cut_short(problem)
+    if weights is None or not 2 <= weights.final < MIN_EFFECTIVE:
+        return f"it needs 2 to {MIN_EFFECTIVE} effective episodes"
+    if short := cut_short(problem):
+        return short
+    low, high = doubly_robust_value(problem, few=True).interval(problem.options.confidence_level)
+    wide = high - low > MAJORITY * (problem.high - problem.low)
+    return "its interval leaves most of the possible range" if wide else None
 
 
 def _share_after(weights: Weights, problem: Problem) -> float:
@@ -275,41 +228,27 @@ def _share_after(weights: Weights, problem: Problem) -> float:
     return 0.0 if alive.all() else float(problem.discount ** int(np.argmin(alive)))
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Weighted returns over as many steps as leave enough effective episodes, then the possible range."""
+def bounds(problem: Problem) -> MethodResult:
+    """Return weighted returns over as many steps as leave enough effective episodes, then the possible range.
 
-    on_policy: bool
-    name: str = "bounds"
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES, RANGE, *(() if self.on_policy else (BEHAVIOR, SUPPORT, DRIFT)))
-
-    def applicable(self, problem: Problem) -> str | None:
-        """Return None always: the possible range is known without any data."""
-        return None if problem.on_policy == self.on_policy else "it is for other logs"
-
-    def estimate(self, problem: Problem) -> MethodResult:
-        """Return the middle of the bounds, and half their distance as its bias bound."""
-        lowest, highest, lasting = _ends(problem)
-        middle = 0.5 * (lowest.value + highest.value)
-        if lowest.value == highest.value or not np.isfinite(middle):
-            middle = float(np.clip(0.0, lowest.value, highest.value))
-        found = GroupJackknife(middle, 0.5 * (lowest.replicates + highest.replicates))
-        finite = bool(np.isfinite(lowest.value) and np.isfinite(highest.value) and lasting > 0)
-        pivot = found.pivot(problem) if finite else nothing(problem, middle)
-        if finite:
-            error = max(lowest.standard_error, highest.standard_error)
-            pivot = replace(pivot, standard_error=np.array([error]))
-            pivot = pivot.with_bias([0.5 * (highest.value - lowest.value)], "what the log does not tell")
-        note = (
-            f"Bounds take what comes after {lasting} step{'s' * (lasting != 1)}, or after cuts, to be worth "
-            f"{problem.low:.4g} to {problem.high:.4g}. Log longer episodes, or of a nearer policy."
-        )
-        shifts = found.shifts if finite else np.zeros(0)
-        return MethodResult(pivot=pivot, shifts=shifts, notes=(note,))
+    The estimate is the middle of the bounds, and half their distance its bias bound.
+    """
+    lowest, highest, lasting = _ends(problem)
+    known = bool(np.isfinite(lowest.value) and np.isfinite(highest.value) and lasting > 0)
+    found = 0.5 * (lowest + highest)
+    if lowest.value == highest.value or not np.isfinite(found.value):
+        middle = float(np.clip(0.0, lowest.value, highest.value))
+        found = GroupJackknife(middle, found.replicates)
+    pivot = pivot_of(found.value, 0.0, 0.0, (problem.low, problem.high))
+    if known:
+        error = max(lowest.standard_error, highest.standard_error)
+        pivot = replace(found.pivot(problem), standard_error=np.array([error]))
+        pivot = pivot.with_bias([0.5 * (highest.value - lowest.value)], "what the log does not tell")
+    note = (
+        f"Bounds take what comes after {lasting} step{'s' * (lasting != 1)}, or after cuts, to be worth "
+        f"{problem.low:.4g} to {problem.high:.4g}. Log longer episodes, or of a nearer policy."
+    )
+    return MethodResult(pivot=pivot, shifts=found.shifts if known else np.zeros(0), notes=(note,))
 
 
 def _ends(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
@@ -318,7 +257,7 @@ def _ends(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
     weights = weights_of(problem)
     if weights is not None:
         return bounded_by_rewards(problem, weights, MIN_EFFECTIVE)
-    ends = [kept_at_start(problem) * end for end in (problem.low, problem.high)]
+    ends = [problem.kept_at_start * end for end in (problem.low, problem.high)]
     low, high = (GroupJackknife(end, np.full(problem.n_groups, end)) for end in ends)
     return low, high, 0
 
@@ -327,10 +266,43 @@ def _of_returns(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
     """Return the mean return with what follows cuts worth the least and the most that is possible."""
     data, returns = problem.data, episode_returns(problem)
     weight = np.where(data.terminated, 0.0, problem.discount**data.n_steps)
-    lowest, highest = (
-        by_groups(
-            returns + np.multiply(weight, worth, out=np.zeros(len(weight)), where=weight > 0.0), problem
-        )
-        for worth in (problem.low, problem.high)
+    low, high = (
+        by_groups(returns + shares_of(worth, weight), problem) for worth in (problem.low, problem.high)
     )
-    return lowest, highest, int(data.n_steps.max())
+    return low, high, int(data.n_steps.max())
+
+
+_PROBABILITIES = ("independent", "outcomes", "behavior", "support", "drift")
+_COMPLETED = "mean return, completed after cuts"
+RETURNS = (
+    mean_return("mean logged return"),
+    mean_return(_COMPLETED, "markov", "stationary", "drift", "model", completed=True),
+    mean_return(_COMPLETED, "markov", "stationary", "drift", completed=True, little=True),
+)
+IMPORTANCE_SAMPLING = Method(
+    "importance sampling, weighted",
+    _PROBABILITIES,
+    lambda problem: no_products(problem) or cut_short(problem),
+    weighted_rewards,
+)
+DOUBLY_ROBUST = Method("doubly robust", _PROBABILITIES, not_robust, doubly_robust_value)
+FEW_EPISODES = Method(
+    "doubly robust, few effective episodes",
+    _PROBABILITIES,
+    partial(not_robust, few=True),
+    partial(doubly_robust_value, few=True),
+)
+BOUNDS = (
+    Method(
+        "bounds",
+        ("independent", "outcomes", "range"),
+        lambda problem: None if problem.on_policy else "it is for other logs",
+        bounds,
+    ),
+    Method(
+        "bounds",
+        ("independent", "outcomes", "range", "behavior", "support", "drift"),
+        lambda problem: "it is for other logs" if problem.on_policy else None,
+        bounds,
+    ),
+)
