@@ -27,8 +27,7 @@ import scipy
 import torch
 
 import replaystats as rs
-from replaystats.inference.held_out import leave_out
-from replaystats.inference.new_observation import jackknife_plus
+from replaystats.inference.new_observation import jackknife_plus, leave_out
 from replaystats.solvers.direct import DEFAULT_RCOND
 
 GRID = np.linspace(-np.pi, np.pi, 50)

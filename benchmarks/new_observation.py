@@ -31,8 +31,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import replaystats as rs
 from replaystats.engine.learner import ModelReplicates
-from replaystats.inference.held_out import leave_out
-from replaystats.inference.new_observation import jackknife_plus
+from replaystats.inference.new_observation import jackknife_plus, leave_out
 
 LEVEL = 0.9
 

@@ -18,7 +18,7 @@ from .._core.thresholds import DENSE_SYSTEM, LARGE_DENSE_SYSTEM, MIN_EFFECTIVE, 
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
 from ..inference.diagnosis import Diagnosis
-from ..inference.held_out import OutOfBag
+from ..inference.new_observation import OutOfBag
 from ..inference.pivot import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval, Pivot, interval
 from ..inference.risk import ACTIONS, RiskTable
 from ..kernel.device import DeviceKernelRidge

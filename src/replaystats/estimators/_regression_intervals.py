@@ -17,16 +17,16 @@ from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.thresholds import NEGLIGIBLE, SMALL, SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_real
-from ..inference.held_out import LeftOutRows, leave_out
+from ..inference.model_checks import Coverage, measured_coverage
 from ..inference.new_observation import (
     Changes,
-    Coverage,
+    LeftOutRows,
     RowsOfFolds,
     Values,
     cv_plus,
     jackknife_plus,
     jackknife_plus_of_changes,
-    measured_coverage,
+    leave_out,
 )
 from ..inference.pivot import Interval
 from ..kernel.predictive import LocalNoise, Spread, beyond_columns

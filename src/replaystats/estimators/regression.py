@@ -23,7 +23,7 @@ from .._core.validation import check_array, check_bool, check_real, resolve_subs
 from ..engine.replicate import Ensemble
 from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
-from ..inference.held_out import OutOfBag, out_of_bag
+from ..inference.new_observation import OutOfBag, out_of_bag
 from ..inference.pivot import Interval
 from ..plans import ResamplingPlan
 from ..plans.make import SCHEMES, Traits

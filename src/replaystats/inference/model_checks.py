@@ -1,4 +1,4 @@
-"""Is the model right? Instruments that agree, values on their own equation, points within the data."""
+"""Is the model right? Instruments that agree, values on their own equation, points within data, coverage."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.thresholds import DENSE_SYSTEM, NEGLIGIBLE, SQUARE_ROWS
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import as_columns, check_array, check_rows
+from .._core.validation import as_columns, check_array, check_real, check_rows
 from ..data._flat import are_names
 from ..moments.linear import two_stages
+from .new_observation import ROUNDING, RowsOfFolds, weighted_quantile
 
 
 class ChiSquareTest(NamedTuple):
@@ -193,3 +194,73 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     distance = np.asarray(tree.query(wanted / scale, k=[rank])[0])
     outside: BoolArray = distance[:, 0] > np.quantile(own[:, 0], 1.0 - NEGLIGIBLE)
     return outside
+
+
+# Do intervals cover?
+
+
+class Coverage(NamedTuple):
+    """How many observed targets lay inside intervals that were drawn without looking at them.
+
+    Attributes
+    ----------
+    share : float
+        Of all rows.
+    by_prediction : tuple of float
+        Of the rows with the lowest, middle and highest third of predictions: equal shares mean that the
+        interval is as good for small as for large values.
+    n_rows : int
+    """
+
+    share: float
+    by_prediction: tuple[float, float, float]
+    n_rows: int
+
+
+def measured_coverage(
+    predictions: FloatArray,
+    sizes: FloatArray,
+    confidence_level: float,
+    *,
+    groups: IntArray | None = None,
+    n_parts: int = 10,
+) -> Coverage:
+    """Measure what intervals cover, on rows that do not enter their width.
+
+    Rows, or groups, are split into parts by their number; the quantile for a part's residuals is taken among
+    those of the other parts.
+
+    Parameters
+    ----------
+    predictions, sizes : ndarray of shape (n,)
+        Out-of-bag, cross-validated or leave-one-out predictions, and |residual| over the expected spread.
+        NaN takes no part.
+    confidence_level : float in (0, 1)
+    groups : ndarray of int, shape (n,), optional
+    n_parts : int
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=3000)
+    >>> even = measured_coverage(x, np.abs(rng.normal(size=3000)), 0.9)
+    >>> growing = measured_coverage(x, x * np.abs(rng.normal(size=3000)), 0.9)
+    >>> round(even.share, 2), round(growing.share, 2)
+    (0.9, 0.9)
+    >>> growing.by_prediction[0] > 0.97 > 0.85 > growing.by_prediction[2]
+    True
+    """
+    level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
+    known = np.isfinite(sizes) & np.isfinite(predictions)
+    sizes, labels = sizes[known], np.arange(np.count_nonzero(known)) if groups is None else groups[known]
+    part, inside = labels % n_parts, np.zeros(len(sizes), dtype=bool)
+    for number in range(n_parts):
+        own, others = part == number, np.flatnonzero(part != number)
+        rows = RowsOfFolds(others, sizes[others, None], None if groups is None else labels[others])
+        weights = rows.weights() if len(others) else np.zeros(0)
+        enough = weights.sum() >= level - ROUNDING
+        reached = weighted_quantile(sizes[None, others], weights, level)[0] if enough else np.inf
+        inside[own] = sizes[own] <= reached
+    ordered = np.array_split(inside[np.argsort(predictions[known], kind="stable")], 3)
+    low, middle, high = (float(third.mean()) if third.size else float("nan") for third in ordered)
+    return Coverage(float(inside.mean()) if inside.size else float("nan"), (low, middle, high), len(sizes))

@@ -1,4 +1,4 @@
-"""Intervals for a new observation, from fits that did not see a row, a fold or a group of rows.
+"""Rows left out: what members that did not see them predict, and intervals for a new observation.
 
 With mu_i the fit without row i (or without its fold), s_i(x) the spread it expects at x, and
 R_i = |y_i - mu_i(x_i)| / s_i(x_i), the interval at x is
@@ -14,9 +14,9 @@ Willett 2023). Of more than 20,000 rows a random sample of 20,000 makes the quan
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -26,13 +26,201 @@ from .._core.config import memory_budget
 from .._core.linalg import kth_smallest
 from .._core.random import stream
 from .._core.thresholds import SAMPLED_ROWS
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
-from .held_out import LeftOutRows
+from ..plans import ResamplingPlan
 from .pivot import Interval
 
+# Layout: numbers of subsets at which the error curve is computed.
+CURVE_POINTS = 20
+# Batch: rows whose weights of members are unpacked at a time.
+_ROWS_AT_ONCE = 1024
 # Rounding: weighted quantiles are compared with this tolerance: sums of 1 / n round.
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OutOfBag:
+    """Out-of-bag predictions for growing numbers of subsets.
+
+    Attributes
+    ----------
+    n_resamples : ndarray of int, shape (g,)
+        How many of the first subsets were used; the last entry is B.
+    predictions : ndarray of shape (g, n, n_outputs)
+        NaN where an observation is in all of those subsets.
+    """
+
+    n_resamples: IntArray
+    predictions: FloatArray
+
+    @property
+    def share_predicted(self) -> FloatArray:
+        """Share of observations that have an out-of-bag prediction, shape (g,)."""
+        return np.asarray(np.isfinite(self.predictions).all(axis=2).mean(axis=1))
+
+    def scores(self, y: FloatArray) -> FloatArray:
+        """Return R^2 against y (n, n_outputs), averaged over outputs, shape (g,); NaN below two points."""
+        from sklearn.metrics import r2_score  # loads much, and only regressors ask
+
+        found = np.full(len(self.predictions), np.nan)
+        for place, prediction in enumerate(self.predictions):
+            known = np.isfinite(prediction).all(axis=1)
+            if np.count_nonzero(known) > 1:
+                found[place] = r2_score(y[known], prediction[known])
+        return found
+
+    def __repr__(self) -> str:
+        return f"OutOfBag({self.predictions.shape[1]} observations, up to {self.n_resamples[-1]} subsets)"
+
+
+def out_of_bag(
+    predict_members: Callable[[slice], FloatArray],
+    plan: ResamplingPlan,
+    *,
+    n_outputs: int,
+    failed: BoolArray | None = None,
+    units: IntArray | None = None,
+) -> OutOfBag:
+    """Average, for every observation, the members that did not see it.
+
+    Parameters
+    ----------
+    predict_members : callable
+        Takes a slice of observations, returns the predictions of all members there, (B, r, n_outputs).
+    plan : ResamplingPlan
+        The subsets of the members; with or without replacement.
+    n_outputs : int
+        Number of targets.
+    failed : ndarray of bool, shape (B,), optional
+        Members to leave out.
+    units : ndarray of int, shape (n,), optional
+        Group of every row: a member counts where it saw no row of the group.
+    """
+    n, n_subsets = plan.n_observations if units is None else len(units), plan.n_resamples
+    grid = np.unique(np.geomspace(1, n_subsets, CURVE_POINTS).round().astype(np.intp))
+    predictions = np.empty((grid.size, n, n_outputs))
+    for part, used, members in _by_part(predict_members, plan, n_outputs, failed, units):
+        total = np.cumsum(members * used[:, :, None], axis=0)[grid - 1]
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset so far
+            predictions[:, part] = total / np.cumsum(used, axis=0)[grid - 1, :, None]
+    return OutOfBag(n_resamples=grid, predictions=predictions)
+
+
+def _by_part(
+    predict_members: Callable[[slice], FloatArray],
+    plan: ResamplingPlan,
+    n_outputs: int,
+    failed: BoolArray | None,
+    units: IntArray | None,
+) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+    """Yield slices of rows, weights (B, r) of the members that left them out, and what members predict."""
+    weights = plan.member_weights(failed)[:, None]
+    step = max(1, memory_budget() // (32 * plan.n_resamples * n_outputs))
+    for part, left_out in left_out_parts(plan, units, step):
+        yield part, left_out * weights, to_numpy(predict_members(part))
+
+
+def left_out_parts(
+    plan: ResamplingPlan, units: IntArray | None, step: int
+) -> Iterator[tuple[slice, BoolArray]]:
+    """Yield slices of at most `step` rows, and which subsets hold none of their groups, shape (B, r).
+
+    The plan draws rows, or the groups themselves, numbered in `units` (n,).
+    """
+    if units is None:
+        for block, rows in enumerate(plan.row_blocks):
+            for start in range(rows.start, rows.stop, step):
+                part = slice(start, min(start + step, rows.stop))
+                yield part, _left_out_of(plan, block, part)
+        return
+    blocks = [_left_out_of(plan, block, rows) for block, rows in enumerate(plan.row_blocks)]
+    absent = np.concatenate(blocks, axis=1)
+    if plan.n_observations == len(units):  # rows were drawn: a group is absent where all of its rows are
+        order = np.argsort(units, kind="stable")
+        first = np.searchsorted(units[order], np.arange(int(units.max()) + 1))
+        absent = np.logical_and.reduceat(absent[:, order], first, axis=1)
+    for start in range(0, len(units), step):
+        part = slice(start, min(start + step, len(units)))
+        yield part, absent[:, units[part]]
+
+
+def _left_out_of(plan: ResamplingPlan, block: int, part: slice) -> BoolArray:
+    """Say which subsets do not contain which of the observations of `part`, shape (B, r)."""
+    first = plan.row_blocks[block].start
+    inside = slice(part.start - first, part.stop - first)
+    return np.concatenate([plan.draw(tile, block).counts(inside) == 0 for tile in range(plan.n_tiles)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftOutRows:
+    """Which members left a row out, and how far their average is from it.
+
+    Attributes
+    ----------
+    bits : ndarray of uint8, shape (n, ceil(B / 8))
+        Whether member b left row i out, eight members to a byte.
+    weights : ndarray of shape (B,)
+        Of the members in an average, with the sum one; 0 for one that failed.
+    predictions : ndarray of shape (n, n_outputs)
+        Average of the members that left the row out; NaN where there is none.
+    residuals : ndarray of shape (n, n_outputs)
+        y minus that average.
+    """
+
+    bits: np.ndarray
+    weights: FloatArray
+    predictions: FloatArray
+    residuals: FloatArray
+
+    def rows(self, index: IntArray) -> LeftOutRows:
+        """Return the same for some of the rows."""
+        arrays = {name: getattr(self, name)[index] for name in ("bits", "predictions", "residuals")}
+        return replace(self, **arrays)
+
+    def averages(self, members: Any) -> Any:
+        """Return the averages (n, t, n_outputs) of the members (B, t, n_outputs) without each row."""
+        xp, (n_members, *shape) = array_namespace(members), members.shape
+        flat, parts = xp.reshape(members, (n_members, -1)), []
+        for first in range(0, len(self.bits), _ROWS_AT_ONCE):
+            bits = self.bits[first : first + _ROWS_AT_ONCE]
+            kept = np.unpackbits(bits, axis=1, count=n_members) * self.weights
+            kept /= kept.sum(axis=1, keepdims=True)
+            parts.append(like(kept, members) @ flat)
+        return xp.reshape(xp.concat(parts, axis=0), (len(self.bits), *shape))
+
+
+def leave_out(
+    predict_members: Callable[[slice], FloatArray],
+    plan: ResamplingPlan,
+    y: FloatArray,
+    *,
+    failed: BoolArray | None = None,
+    units: IntArray | None = None,
+) -> LeftOutRows:
+    """Predict every training row by the members that did not see it.
+
+    Parameters
+    ----------
+    predict_members : callable
+        Takes a slice of training rows, returns the predictions of all members there, (B, r, n_outputs).
+    plan : ResamplingPlan
+        The subsets of the members.
+    y : ndarray of shape (n, n_outputs)
+    failed : ndarray of bool, shape (B,), optional
+        Members to leave out of averages.
+    units : ndarray of int, shape (n,), optional
+        Group of every row: a member counts where it saw no row of the group.
+    """
+    bits = np.empty((len(y), -(-plan.n_resamples // 8)), dtype=np.uint8)
+    predictions = np.empty_like(y)
+    for part, used, members in _by_part(predict_members, plan, y.shape[1], failed, units):
+        bits[part] = np.packbits(used > 0, axis=0).T
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset
+            predictions[part] = np.einsum("bro,br->ro", members, used) / used.sum(axis=0)[:, None]
+    weights = plan.member_weights(failed)
+    return LeftOutRows(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
+
 
 Values = Callable[[slice], tuple[Any, Any]]
 
@@ -62,12 +250,7 @@ class RowsOfFolds:
         return np.asarray(1.0 / (sizes[place] * (len(sizes) + 1)))
 
 
-def cv_plus(
-    rows: RowsOfFolds,
-    values: Values,
-    n_points: int,
-    confidence_level: float,
-) -> Interval:
+def cv_plus(rows: RowsOfFolds, values: Values, n_points: int, confidence_level: float) -> Interval:
     """Return the CV+ interval for a new observation at every point.
 
     Parameters
@@ -102,7 +285,7 @@ def cv_plus(
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
     n_outputs, weights = rows.sizes.shape[1], rows.weights()
     low, high = np.full((2, n_points, n_outputs), np.inf)
-    if weights.sum() >= level - _ROUNDING:
+    if weights.sum() >= level - ROUNDING:
         step = max(1, memory_budget() // (64 * len(rows.fold)))
         for first in range(0, n_points, step):
             part = slice(first, min(first + step, n_points))
@@ -143,7 +326,7 @@ def weighted_quantile(values: Any, weights: FloatArray, level: float) -> FloatAr
         return np.asarray(to_numpy(kth_smallest(values, place)))
     values = to_numpy(values)
     order = np.argsort(values, axis=1)
-    reached = np.cumsum(weights[order], axis=1) >= level - _ROUNDING
+    reached = np.cumsum(weights[order], axis=1) >= level - ROUNDING
     first = np.argmax(reached, axis=1)
     return np.asarray(np.take_along_axis(values, np.take_along_axis(order, first[:, None], 1), 1)[:, 0])
 
@@ -191,8 +374,6 @@ def jackknife_plus(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from replaystats.inference.held_out import leave_out
     >>> from replaystats.plans import make_plan
     >>> y = np.arange(20.0)[:, None] % 7
     >>> plan = make_plan(20, subsample_size=10, n_resamples=50, random_state=0)
@@ -204,20 +385,27 @@ def jackknife_plus(
     """
     known = calibration_rows(left_out.residuals)
     kept = left_out.rows(known)
-    scale = np.ones_like(left_out.residuals) if scale is None else scale
-    rows = RowsOfFolds(
-        np.arange(len(known)),
-        np.abs(kept.residuals / scale[known]),
-        None if groups is None else groups[known],
-    )
+    rows = _one_by_one(kept.residuals, known, scale, groups)
 
     def without(part: slice) -> tuple[Any, Any]:
-        members = predict_members(part)
-        means = kept.averages(members)
-        here = np.ones((1, means.shape[2])) if scale_at_points is None else scale_at_points[part]
-        return means, like(here, means)[None]
+        means = kept.averages(predict_members(part))
+        return means, _expected_at(scale_at_points, part, means)
 
     return cv_plus(rows, without, n_points, confidence_level)
+
+
+def _one_by_one(
+    residuals: FloatArray, rows: IntArray, scale: FloatArray | None, groups: IntArray | None = None
+) -> RowsOfFolds:
+    """Return rows that are left out one at a time, with their residuals (r, n_outputs)."""
+    sizes = np.abs(residuals if scale is None else residuals / scale[rows])
+    return RowsOfFolds(np.arange(len(rows)), sizes, None if groups is None else groups[rows])
+
+
+def _expected_at(scale_at_points: FloatArray | None, part: slice, means: Any) -> Any:
+    """Return the typical size of the noise at some points, for means (r, t, n_outputs) there."""
+    here = np.ones((1, means.shape[2])) if scale_at_points is None else scale_at_points[part]
+    return like(here, means)[None]
 
 
 def calibration_rows(residuals: FloatArray) -> IntArray:
@@ -274,86 +462,18 @@ def jackknife_plus_of_changes(
     Candes, Ramdas and Tibshirani 2021), and in practice with `confidence_level`.
     """
     rows = rows[calibration_rows(residuals[rows])]
-    scale = np.ones_like(residuals) if scale is None else scale
-    held = RowsOfFolds(np.arange(len(rows)), np.abs(residuals[rows] / scale[rows]))
+    held = _one_by_one(residuals[rows], rows, scale)
 
     def without(part: slice) -> tuple[Any, Any]:
-        here = np.ones((1, mean.shape[1])) if scale_at_points is None else scale_at_points[part]
-        if isinstance(changes, float):
-            return mean[part][None], here[None]
-        outputs = [changes.values(part, rows, output) for output in range(mean.shape[1])]
-        xp = array_namespace(outputs[0])
-        change = xp.stack([xp.matrix_transpose(one) for one in outputs], axis=-1)  # (r, t, n_outputs)
-        return like(mean[part], change)[None] - change, like(here, change)[None]
+        means = mean[part][None]
+        if not isinstance(changes, float):
+            outputs = [changes.values(part, rows, output) for output in range(mean.shape[1])]
+            xp = array_namespace(outputs[0])
+            change = xp.stack([xp.matrix_transpose(one) for one in outputs], axis=-1)  # (r, t, n_outputs)
+            means = like(means, change) - change
+        return means, _expected_at(scale_at_points, part, means)
 
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
     if isinstance(changes, float):
         level = min(level + changes, max(level, len(rows) / (len(rows) + 1)))
     return cv_plus(held, without, len(mean), level)
-
-
-class Coverage(NamedTuple):
-    """How many observed targets lay inside intervals that were drawn without looking at them.
-
-    Attributes
-    ----------
-    share : float
-        Of all rows.
-    by_prediction : tuple of float
-        Of the rows with the lowest, middle and highest third of predictions: equal shares mean that the
-        interval is as good for small as for large values.
-    n_rows : int
-    """
-
-    share: float
-    by_prediction: tuple[float, float, float]
-    n_rows: int
-
-
-def measured_coverage(
-    predictions: FloatArray,
-    sizes: FloatArray,
-    confidence_level: float,
-    *,
-    groups: IntArray | None = None,
-    n_parts: int = 10,
-) -> Coverage:
-    """Measure what intervals cover, on rows that do not enter their width.
-
-    Rows, or groups, are split into parts by their number; the quantile for a part's residuals is taken among
-    those of the other parts.
-
-    Parameters
-    ----------
-    predictions, sizes : ndarray of shape (n,)
-        Out-of-bag, cross-validated or leave-one-out predictions, and |residual| over the expected spread.
-        NaN takes no part.
-    confidence_level : float in (0, 1)
-    groups : ndarray of int, shape (n,), optional
-    n_parts : int
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.uniform(size=3000)
-    >>> even = measured_coverage(x, np.abs(rng.normal(size=3000)), 0.9)
-    >>> growing = measured_coverage(x, x * np.abs(rng.normal(size=3000)), 0.9)
-    >>> round(even.share, 2), round(growing.share, 2)
-    (0.9, 0.9)
-    >>> growing.by_prediction[0] > 0.97 > 0.85 > growing.by_prediction[2]
-    True
-    """
-    level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
-    known = np.isfinite(sizes) & np.isfinite(predictions)
-    sizes, labels = sizes[known], np.arange(np.count_nonzero(known)) if groups is None else groups[known]
-    part, inside = labels % n_parts, np.zeros(len(sizes), dtype=bool)
-    for number in range(n_parts):
-        own, others = part == number, np.flatnonzero(part != number)
-        rows = RowsOfFolds(others, sizes[others, None], None if groups is None else labels[others])
-        weights = rows.weights() if len(others) else np.zeros(0)
-        enough = weights.sum() >= level - _ROUNDING
-        reached = weighted_quantile(sizes[None, others], weights, level)[0] if enough else np.inf
-        inside[own] = sizes[own] <= reached
-    ordered = np.array_split(inside[np.argsort(predictions[known], kind="stable")], 3)
-    low, middle, high = (float(third.mean()) if third.size else float("nan") for third in ordered)
-    return Coverage(float(inside.mean()) if inside.size else float("nan"), (low, middle, high), len(sizes))

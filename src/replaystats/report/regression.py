@@ -21,7 +21,7 @@ from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.typing import FloatArray, IntArray
 from ..estimators.regression import ReplayedRegression
-from ..inference.new_observation import Coverage
+from ..inference.model_checks import Coverage
 from .pages import percent, significant
 
 # Layout: columns in the table of widths.

@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import replaystats as rs
 from oracles.new_observation import jackknife_plus_after_bootstrap
 from replaystats import make_plan, plan_from_indices
-from replaystats.inference.held_out import leave_out
 from replaystats.inference.new_observation import (
     RowsOfFolds,
     cv_plus,
     jackknife_plus,
     jackknife_plus_of_changes,
+    leave_out,
 )
 from replaystats.kernel.features import ridge_leave_one_out
 from support.cases import slow_except

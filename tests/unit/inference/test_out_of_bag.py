@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 
 import replaystats as rs
 from replaystats import make_plan, plan_from_indices
-from replaystats.inference.held_out import out_of_bag
+from replaystats.inference.new_observation import out_of_bag
 
 
 @pytest.mark.parametrize("statistic", ["U", "V", "partition", "complete_v"])

@@ -13,8 +13,7 @@ import replaystats as rs
 from replaystats import make_plan
 from replaystats._core.thresholds import NEGLIGIBLE
 from replaystats.inference import subset_overlaps
-from replaystats.inference.model_checks import outside_support, overidentification_test
-from replaystats.inference.new_observation import measured_coverage
+from replaystats.inference.model_checks import measured_coverage, outside_support, overidentification_test
 from replaystats.inference.producers import PooledShare, pooled_share, simultaneous_level
 from replaystats.inference.variance import replay_variance
 
