@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.tuning.sizes import grow_resamples
+from replaystats.tuning.recommended import grow_resamples
 
 N, K, B = 5000, 1500, 1000
 

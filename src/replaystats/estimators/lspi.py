@@ -23,7 +23,7 @@ from ..moments.lstd_q import ActionFeatures, PolicyLike, discrete_actions
 from ..moments.steps import DiscountLike, check_log
 from ..plans import Resampling, ResamplingPlan, make_plan
 from ..solvers import Solver
-from ..tuning.sizes import choose_subsample_size, grow_resamples
+from ..tuning.recommended import choose_subsample_size, grow_resamples
 from ._policy_iteration import GreedyPolicy, PolicyIteration, PolicyProblem, iterate_policies
 from .lstd_q import LSTDQ, OfActions
 from .policy import PolicyValue

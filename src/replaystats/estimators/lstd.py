@@ -23,7 +23,7 @@ from ..moments.steps import DiscountLike, ImportanceLike, check_log, reward_unit
 from ..moments.units import block_labels, one_step_each
 from ..plans import Resampling
 from ..solvers import Solver
-from ..tuning.sizes import choose_basis
+from ..tuning.recommended import choose_basis
 from .moments import ON_DEVICE
 from .policy import PolicyEvaluation
 

@@ -43,8 +43,7 @@ from ..moments.units import Grouping, choose_grouping, grouped_moments, join_mom
 from ..plans import Resampling, ResamplingPlan, make_plan
 from ..plans.make import SCHEMES
 from ..solvers import Solver
-from ..tuning.recommended import Recommendation, recommended_estimate
-from ..tuning.sizes import choose_subsample_size, grow_resamples
+from ..tuning.recommended import Recommendation, choose_subsample_size, grow_resamples, recommended_estimate
 from .base import Replayed
 
 RECOMMENDED = "recommended"

@@ -27,7 +27,7 @@ from ..inference.new_observation import OutOfBag, out_of_bag
 from ..inference.pivot import Interval
 from ..plans import ResamplingPlan
 from ..plans.make import SCHEMES, Traits
-from ..tuning.sizes import grow_resamples
+from ..tuning.recommended import grow_resamples
 from ._regression_intervals import PredictsNewObservations, check_scale
 from .base import Replayed
 

@@ -22,6 +22,7 @@ from .._core.thresholds import MANY
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_instance, check_real
 from ..engine import MomentReplicates
+from ..engine.linear import functionals
 from ..plans import ResamplingPlan
 from ..plans.weighted import effective_size
 
@@ -348,8 +349,12 @@ def reweighted_average(
     if weights is None:
         hint = "Use rs.midzuno_plan, or plan_from_indices(..., probabilities=P); rs.average for other plans."
         raise ValueError(must_be("replicates", "drawn with weights of whole subsets", repr(plan), hint))
-    functionals = None if X is None else check_array(X, "X", ndim=2)
-    h = _at(functionals, replicates.theta[kept])
+    rows = None if X is None else check_array(X, "X", ndim=2)
+
+    def asked(theta: FloatArray) -> FloatArray:
+        return theta if rows is None else np.asarray(functionals(rows, theta))
+
+    h = asked(replicates.theta[kept])
     w = weights[kept].reshape(-1, *[1] * (h.ndim - 1))
     if form == "self_normalised":
         share = w / w.sum()
@@ -358,15 +363,10 @@ def reweighted_average(
     else:
         centre: FloatArray | float = check_real(origin, "origin")
         if form == "difference":
-            centre = _at(functionals, replicates.solver.solve_full(replicates.moments).theta)[0]
+            centre = asked(replicates.solver.solve_full(replicates.moments).theta)[0]
         terms = w * (h - centre)
         theta = centre + terms.mean(axis=0)
         error = terms.std(axis=0, ddof=1) / np.sqrt(len(h))
     return ReweightedAverage(
         theta=theta, standard_error=error, effective_resamples=effective_size(weights), form=form
     )
-
-
-def _at(X: FloatArray | None, theta: FloatArray) -> FloatArray:
-    """Return theta (B, q[, n_outputs]), or X theta."""
-    return theta if X is None else np.asarray(np.moveaxis(np.moveaxis(theta, 1, -1) @ X.T, -1, 1))

@@ -203,15 +203,6 @@ class Pivot:
         }
         return replace(self, **arrays)
 
-    def put(self, rows: BoolArray, some: Pivot) -> Pivot:
-        """Return the record with some of the rows taken from another one, which has these only."""
-        arrays: dict[str, Any] = {
-            name: np.array(np.broadcast_to(getattr(self, name), rows.shape)) for name in _ROWS
-        }
-        for name, values in arrays.items():
-            values[rows] = getattr(some, name)
-        return replace(self, **arrays)
-
     @staticmethod
     def stack(records: list[Pivot]) -> Pivot:
         """Return the records of several outputs as one, arrays of shape (m, n_outputs)."""

@@ -47,8 +47,8 @@ from ..plans.tiles import TILE_SUBSETS
 from ..solvers.direct import ScaledRidge
 from .components import variance_at
 from .influence import jackknife_bias, jackknife_covariance, unit_matrices
-from .second_order import second_order
 from .stability import PILOT_SEED, Stability
+from .theorem import second_order
 
 ACTIONS = ("keep the plug-in", "add ridge", "replay", "replay with ridge")
 # Rounding: standard errors of a one-sided test at the level of all checks, Holm's first of three rivals.

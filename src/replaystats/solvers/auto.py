@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lapack
@@ -100,10 +99,9 @@ class Auto(Solver):
             kept, some = stack.kept_directions(good), np.flatnonzero(ill)
             for first in range(0, some.size, size):
                 which = some[first : first + size]
-                careful = stack.solve_carefully(which, kept)
-                x[np.ix_(which, seen)] = careful.x
-                condition[which], truncated[which] = careful.condition, careful.truncated
-                lost[seen] += careful.lost
+                answers, condition[which], truncated[which], involved = stack.solve_carefully(which, kept)
+                x[np.ix_(which, seen)] = answers
+                lost[seen] += involved
             structure = stack.structure(empty, kept.right)
         x[np.ix_(good, empty)] = 0.0
         return finish(
@@ -113,16 +111,6 @@ class Auto(Solver):
 
 # What None stands for.
 DEFAULT_SOLVER = Auto()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Careful:
-    """What the second look at ill-conditioned systems found, in the kept features."""
-
-    x: FloatArray  # (m, q, r)
-    condition: FloatArray  # (m,)
-    truncated: IntArray  # (m,)
-    lost: IntArray  # (q,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,8 +156,13 @@ class _Stack:
         doubtful = condition * _PROBE_MARGIN >= 1 / self.rcond
         return x * self.columns[:, None], condition, doubtful
 
-    def solve_carefully(self, which: IntArray, kept: _Kept) -> _Careful:
-        """Set the common null space aside, solve for what all data determine, and truncate what is left."""
+    def solve_carefully(
+        self, which: IntArray, kept: _Kept
+    ) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+        """Set the common null space aside, solve for what all data determine, and truncate what is left.
+
+        Returns what `_truncated` does.
+        """
         left, right = kept.left, kept.right
         if kept.truncated:  # the same in fewer coordinates, scaled on the way
             A, b = self._picked(which)
@@ -190,7 +183,7 @@ class _Stack:
             lost += 0 if kept.truncated else involved
         x = kept.basis @ x if kept.truncated else x
         x -= right @ (right.T @ x)
-        return _Careful(x * self.columns[:, None], condition, truncated, lost)
+        return x * self.columns[:, None], condition, truncated, lost
 
     def structure(self, empty: IntArray, right: FloatArray) -> Structure:
         """Return what was set aside, in units of the features."""
@@ -291,12 +284,12 @@ def _largest_entries(A: FloatArray, good: BoolArray) -> FloatArray:
 # Solvers as words on the command line: lu, pinv, pinv:1e-6, auto, ridge:0.1.
 
 
-# Name -> (constructor without a number, constructor with one).
-_SOLVERS: dict[str, tuple[Callable[[], Solver] | None, Callable[[float], Solver] | None]] = {
-    "pinv": (PseudoInverse, PseudoInverse),
-    "lu": (LU, None),
-    "auto": (Auto, Auto),
-    "ridge": (None, Ridge),
+# Name -> kind, and whether it goes with a number: never, always, or as one likes.
+_SOLVERS: dict[str, tuple[Any, tuple[bool, ...]]] = {
+    "pinv": (PseudoInverse, (False, True)),
+    "lu": (LU, (False,)),
+    "auto": (Auto, (False, True)),
+    "ridge": (Ridge, (True,)),
 }
 
 
@@ -320,16 +313,14 @@ def parse_solver(solver: str) -> Solver:
     """
     name, _, number = check_text(solver, "solver").partition(":")
     check_choice(name, "solver", list(_SOLVERS))
-    plain, with_number = _SOLVERS[name]
-    if not number:
-        if plain is None:
-            raise ValueError(must_be("solver", f'"{name}:NUMBER"', repr(solver), 'For example "ridge:0.1".'))
-        return plain()
+    kind, takes_number = _SOLVERS[name]
+    if bool(number) not in takes_number:
+        rule = f'"{name}" without a number' if number else f'"{name}:NUMBER"'
+        raise ValueError(must_be("solver", rule, repr(solver), 'For example "lu" or "ridge:0.1".'))
     try:
-        value = float(number)
+        value = [float(number)] if number else []
     except ValueError as error:
         rule = f'"{name}" with a number after the colon'
         raise ValueError(must_be("solver", rule, repr(solver), 'For example "pinv:1e-6".')) from error
-    if with_number is None:
-        raise ValueError(must_be("solver", f'"{name}" without a number', repr(solver)))
-    return with_number(value)
+    found: Solver = kind(*value)
+    return found

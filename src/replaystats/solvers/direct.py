@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar
@@ -88,25 +89,17 @@ def truncated_solve(
 def robust_svd(A: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return U, s and V^T of a stack, by a slower algorithm where LAPACK's fast one does not converge.
 
-    What neither of them can do is NaN, and a warning says how many of both kinds there were.
+    What neither of them can do is NaN, and a warning says how many of these there were.
     """
-    try:
+    with contextlib.suppress(np.linalg.LinAlgError):
         return tuple(np.linalg.svd(A))  # type: ignore[return-value]
-    except np.linalg.LinAlgError:
-        pass
     U, s, Vt = np.full_like(A, np.nan), np.full(A.shape[:2], np.nan), np.full_like(A, np.nan)
-    slower = failed = 0
     for i, matrix in enumerate(A):
-        for driver in ("gesdd", "gesvd"):
-            try:
-                U[i], s[i], Vt[i] = scipy.linalg.svd(matrix, lapack_driver=driver)
-                break
-            except np.linalg.LinAlgError:
-                slower += driver == "gesdd"
-                failed += driver == "gesvd"
+        with contextlib.suppress(np.linalg.LinAlgError):
+            U[i], s[i], Vt[i] = scipy.linalg.svd(matrix, lapack_driver="gesvd")
     warnings.warn(
-        f"The SVD of {len(A)} systems together did not converge; one by one, {slower - failed} were done by "
-        f"a slower algorithm, and {failed} count as failed.",
+        f"The SVD of {len(A)} systems together did not converge; one by one and by a slower algorithm, "
+        f"{np.isnan(s).any(axis=1).sum()} of them count as failed.",
         ReplayWarning,
         stacklevel=4,
     )

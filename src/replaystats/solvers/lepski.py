@@ -45,10 +45,13 @@ class Balancing(Solver):
         How many units of noise two solutions may differ by.
     targets : array-like of shape (m, q) or None
         Features of the points where noise and differences are measured.
+    origin : array-like of shape (q,) or (q, n_outputs), or None
+        Coefficients to which solutions shrink; None for 0.
     """
 
     kappa: float
     targets: ArrayLike | None
+    origin: ArrayLike | None = None
 
     @abstractmethod
     def _candidates(
@@ -58,10 +61,6 @@ class Balancing(Solver):
 
         `scale` is the largest singular value that a subset of this size has on average.
         """
-
-    def _start(self, q: int, output: int) -> FloatArray:
-        """Return the coefficients (q,) to which solutions shrink."""
-        return np.zeros(q)
 
     def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
         """Refuse: sums alone do not say how noisy they are."""
@@ -73,32 +72,28 @@ class Balancing(Solver):
     def solve_full(self, moments: AnyMoments) -> Solution:
         """See the base class."""
         A, b = moments.total()
-        everything = np.arange(moments.n_observations)
-        return self._solve_each(A[None], b[None], self._held(moments), everything[None])
+        return self._solve_each(A[None], b[None], moments, np.arange(moments.n_observations)[None])
 
     def solve_subsets(
         self, sums: SubsetSums, moments: AnyMoments, plan: ResamplingPlan, start: int
     ) -> Solution:
         """See the base class."""
-        return self._solve_each(sums.A, sums.b, self._held(moments), plan.indices(start))
+        return self._solve_each(sums.A, sums.b, moments, plan.indices(start))
 
-    def _held(self, moments: AnyMoments) -> HeldMoments:
-        """Return moments whose single observations can be looked at again and again."""
-        if isinstance(moments, StreamedMoments):
-            hint = "Use Ridge(alpha), or load the data."
-            rule = f"in memory for {type(self).__name__}"
-            raise ValueError(must_be("moments", rule, "StreamedMoments", hint))
-        return moments
-
-    def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
+    def _solve_each(self, A: FloatArray, b: FloatArray, moments: AnyMoments, subsets: IntArray) -> Solution:
         """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
+        if isinstance(moments, StreamedMoments):  # single observations are looked at again and again
+            rule, hint = f"in memory for {type(self).__name__}", "Use Ridge(alpha), or load the data."
+            raise ValueError(must_be("moments", rule, "StreamedMoments", hint))
         q, columns = moments.n_basis, as_columns(b)
         self._check_sizes(q)
         # One unit for all subsets: a subset whose whole matrix is small must not go unpenalised.
         scale = subsets.shape[1] / moments.n_observations * float(np.linalg.norm(moments.total()[0], 2))
-        metric = None
+        metric, origins = None, np.zeros((q, columns.shape[2]))
         if self.targets is not None:  # root^T root is the metric in which noise and differences are measured
             metric = np.linalg.qr(np.asarray(self.targets) / np.sqrt(len(np.asarray(self.targets)))).R
+        if self.origin is not None:
+            origins = np.asarray(self.origin).reshape(q, -1)
         theta = np.full(columns.shape, np.nan)
         condition, damped = np.full(len(A), np.inf), np.full(len(A), q)
         for i in np.flatnonzero(np.isfinite(A).all(axis=(1, 2)) & A.any(axis=(1, 2))):
@@ -107,8 +102,7 @@ class Balancing(Solver):
             inverses, left_out = self._candidates(A[i], (U, s, Vt), scale)
             root = np.sqrt(s)[:, None] * Vt if metric is None else metric
             damped[i] = 0
-            for output in range(columns.shape[2]):
-                origin = self._start(q, output)
+            for output, origin in enumerate(origins.T):
                 found = inverses @ (columns[i, :, output] - A[i] @ origin) + origin  # (p, q)
                 which = None if b.ndim == 2 else output
                 noise = np.sqrt(summed_variance(root @ inverses, found, moments, subsets[i], which))
@@ -195,11 +189,6 @@ class Lepski(Balancing):
         penalties = np.array(self.path) * scale
         filters = _tikhonov(s, penalties)  # (p, q)
         return (Vt.T * filters[:, None, :]) @ U.T, (s < penalties[:, None]).sum(axis=1)
-
-    def _start(self, q: int, output: int) -> FloatArray:
-        if self.origin is None:
-            return np.zeros(q)
-        return np.asarray(self.origin).reshape(q, -1)[:, output]
 
     def __repr__(self) -> str:
         return f"Lepski(kappa={self.kappa:g}, {len(self.path)} penalties{self._targets_in_words()})"

@@ -1,4 +1,6 @@
-"""The recommended method: the estimate of least risk, or a penalty balanced on every subset where data fail.
+"""What "auto" and "recommended" stand for in replayed moments: how many functions, which subsets, a penalty.
+
+The recommended estimate:
 
 1. Where the data determine theta: the estimate of least leave-units-out risk among the plug-in, a ridge,
    replay and a replayed ridge (`inference.risk`); the plug-in where no gain is significant.
@@ -17,37 +19,198 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from .._core.arrays import to_numpy
+from .._core.choice import Choice
+from .._core.errors import must_be
 from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.random import as_generator
 from .._core.thresholds import (
     CONDITION_LIMIT,
     FAR,
+    HIGHEST_ORDER,
     ILL_POSED_KAPPA,
+    MANY,
     MIN_EFFECTIVE,
     NEGLIGIBLE,
+    NESTED_KAPPA,
     SHARES,
     SMALL,
     WELL_POSED_KAPPA,
 )
 from .._core.typing import FloatArray, RandomLike
-from .._core.validation import check_instance, check_int
+from .._core.validation import check_instance, check_int, check_real
+from ..basis import Fourier
 from ..engine import replicate
 from ..engine.executors import Executor, check_executor
 from ..estimate import Estimate, average, plug_in
+from ..inference.components import ReplayVariance
 from ..inference.risk import RiskTable, constant_direction, is_least_squares, risk_table, scaled_ridge
-from ..inference.stability import Stability, pilot_replicates, smallest_eigenvalues
+from ..inference.stability import PILOT_SEED, Stability, pilot_replicates, smallest_eigenvalues
 from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan, make_plan
-from ..solvers import Auto, Lepski
+from ..solvers import Auto, Lepski, Nested, Solver
 from ..solvers.lepski import DEFAULT_PATH
 
 # Rounding: condition number above which half the digits are lost and crossing cannot be seen.
 SINGULAR_LIMIT = 1 / math.sqrt(float(np.finfo(np.float64).eps))
 # Rounding: smallest eigenvalues of half-samples that lack a state are 0 up to rounding: that is no crossing.
 BEYOND_ZERO = 1e-8
+# Rounding: members whose answers differ by less than this share of the largest agree.
+AGREED = 1e-12
+
+
+def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) -> Choice:
+    """Choose k for replayed moments: half of the data, or more where half-samples cross singularity.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+    solver : Solver, optional
+        As for the replicates.
+
+    Notes
+    -----
+    100 pilot subsets per size looked at, always the same ones. Criteria that try to find the k with the
+    smallest error (held-out moments, second-order expansions) were measured and are not reliable; avoiding
+    disasters is what can be done.
+
+    Examples
+    --------
+    >>> from replaystats.moments import ridge_moments
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 2))
+    >>> print(choose_subsample_size(ridge_moments(X, X[:, 0])))
+    50: 0.5 n, where no pilot subset crosses singularity
+    """
+    n = moments.n_observations
+    enough = min(n, MIN_EFFECTIVE * moments.n_basis)
+    for share in SHARES[1:]:
+        size = max(1, round(share * n), enough)
+        plan = make_plan(n, statistic="U", subsample_size=size, n_resamples=MANY, random_state=PILOT_SEED)
+        pilot = replicate(moments, plan, solver=solver or Auto(), on_failure="drop")
+        if not (Stability(replicates=pilot).sign_changed.any() or pilot.failed.any()):
+            which = f"{share:g} n" if size > enough else f"{MIN_EFFECTIVE} per unknown"
+            return Choice(size, f"{which}, where no pilot subset crosses singularity")
+    size = max(1, round(SHARES[1] * n), enough)
+    return Choice(
+        size,
+        f"subsets cross singularity up to {SHARES[-1]:g} n, so no size helps: take the median or the "
+        "recommended method",
+    )
+
+
+def grow_resamples(
+    estimate: Estimate, X: Any = None, *, share: float = NEGLIGIBLE, most: int = 10_000
+) -> tuple[Estimate, Choice]:
+    """Add replicates until their Monte-Carlo noise is a negligible share of the variance, and known.
+
+    Learners that are unstable, such as trees, need more members for a standard error than for their average:
+    where halves of the members are compared (`Estimate.error_noise`), growth goes on until a point's own
+    standard error is known to a quarter.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        An average of a pilot's members; 50 are enough to start with. They are kept.
+    X : array-like of shape (m, q), optional
+        Where the variance matters: features, or points for members that are no ratio of moments; default
+        theta itself.
+    share : float in (0, 1)
+        Of the variance that may be Monte-Carlo noise.
+    most : int
+        Cap on the number of replicates.
+
+    Returns
+    -------
+    estimate : Estimate
+    choice : Choice
+        The number of replicates, and whether it is enough.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replaystats as rs
+    >>> rng = np.random.default_rng(0)
+    >>> moments = rs.moments.ridge_moments(rng.normal(size=(100, 2)), rng.normal(size=100))
+    >>> plan = rs.make_plan(100, n_resamples=50, random_state=0)
+    >>> pilot = rs.average(rs.replicate(moments, plan), "controlled")
+    >>> estimate, choice = grow_resamples(pilot)
+    >>> choice.value == len(estimate.replicates)
+    True
+    """
+    check_real(share, "share", low=0.0, high=1.0, closed="neither")
+    check_int(most, "most")
+    if estimate.method == "plug_in":
+        raise ValueError(must_be("estimate", "an average of replicates", "the plug-in", "Use rs.average."))
+    known_to = 1 / math.sqrt(2 * MIN_EFFECTIVE)  # as from so many degrees of freedom
+    while True:
+        error, parts = estimate.error_noise, estimate.variance(X)
+        found, needed, size = parts.monte_carlo_share, parts.n_resamples_for(share), parts.plan.n_resamples
+        known = f", {error:.0%} of a point's own standard error" if error else ""
+        if found <= share and error <= known_to:
+            return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance{known}")
+        if X is not None and _agree(estimate, parts, X):
+            return estimate, Choice(size, "all members give the same answers, but for rounding")
+        if size >= most:
+            reason = f"the cap; Monte-Carlo noise is still {found:.1%} of the variance{known}, above "
+            limits = f"{share:.1%}" + (f" and {known_to:.0%}" if error else "")
+            return estimate, Choice(size, reason + limits)
+        needed = max(needed, math.ceil(size * (error / known_to) ** 2), size + 1)
+        wanted = min(needed, 2 * size, most)
+        estimate = estimate.extend(wanted - size)
+
+
+def _agree(estimate: Estimate, parts: ReplayVariance, X: Any) -> bool:
+    """Whether members differ by no more than rounding, of which more subsets would only make more."""
+    spread = math.sqrt(max(0.0, float(to_numpy(parts.replicate).max())))
+    return 0 < spread <= AGREED * float(np.abs(to_numpy(estimate.predict(X))).max())
+
+
+def choose_basis(states: FloatArray, n_transitions: int) -> tuple[Fourier, Nested, Choice]:
+    """Return the largest candidate, the solver that chooses among its orders, and why it is the largest.
+
+    Parameters
+    ----------
+    states : ndarray of shape (N, d)
+    n_transitions : int
+
+    Notes
+    -----
+    Waves whose period is twice the range of each variable, so that nothing has to be periodic. Candidates are
+    the orders 0, 1, ... up to the largest with at most a function in 20 transitions (100 functions, order 8).
+
+    Examples
+    --------
+    >>> basis, solver, choice = choose_basis(np.random.default_rng(0).normal(size=(900, 2)), 600)
+    >>> basis.n_basis, solver, str(choice)[:18]
+    (25, Nested(4 levels, kappa=1, 100 targets), 'orders 0 to 3: at ')
+    """
+    dimension = states.shape[1]
+    low, high = states.min(axis=0), states.max(axis=0)
+    period = tuple((2.0 * np.where(high > low, high - low, 1.0)).tolist())
+    most = max(3, min(MANY, n_transitions // (2 * MIN_EFFECTIVE)))
+    order = 1
+    while order < HIGHEST_ORDER and _waves(order + 1, dimension, period).n_basis <= most:
+        order += 1
+    basis = _waves(order, dimension, period)
+    orders = np.abs(np.rint(basis.frequencies * np.asarray(period) / (2 * np.pi))).sum(axis=1)
+    levels = np.concatenate([[0], orders, orders])  # the constant, all cosines, all sines
+    targets = basis(states[:: -(-len(states) // MANY)])
+    reason = (
+        f"at most {basis.n_basis} functions for {n_transitions} transitions; every subset takes the smallest "
+        "order whose values stay within the noise of all larger ones"
+    )
+    return basis, Nested(levels, NESTED_KAPPA, targets), Choice(f"orders 0 to {order}", reason)
+
+
+def _waves(order: int, dimension: int, period: tuple[float, ...]) -> Fourier:
+    return Fourier(order, dimension=dimension, kind="total", period=period)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -134,36 +297,50 @@ def recommended_estimate(
     check_executor(executor)
     if plan is not None:
         check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
-    random_state = as_generator(random_state)
     condition = _condition_of_the_rest(moments.total()[0])
     pilot = Stability(replicates=pilot_replicates(moments, Auto()))
     crossing = _crossing_share(pilot)
     ill_posed = condition > SINGULAR_LIMIT or (condition > CONDITION_LIMIT and crossing > SMALL)
     determined = crossing <= NEGLIGIBLE and pilot.linear is not None and not pilot.linear.truncated
     determined &= pilot.separation >= FAR or is_least_squares(moments)
-    seen = _seen(condition, pilot.separation, crossing)
+    reason = (
+        f"the moment matrix has the condition number {condition:.1e}, is {max(0.0, pilot.separation):.1f} "
+        f"standard errors from a singular one, and {crossing:.0%} of half-samples cross singularity; "
+    )
+    n, risks = moments.n_observations, None
+    draw = partial(make_plan, n, n_resamples=n_resamples, random_state=as_generator(random_state))
     if plan is None and determined and not ill_posed:
         risks = risk_table(pilot)
-        return Recommendation(
-            estimate=_of_least_risk(moments, risks, n_resamples, executor, random_state),
-            ill_posed=False,
-            crossing_share=crossing,
-            condition_number=condition,
-            reason=f"{seen}; least risk: {risks.best.action}. {risks.why}",
-            risks=risks,
+        chosen, share = risks.best, risks.best.share or 1.0
+        ridge = None if chosen.penalty is None else scaled_ridge(moments, chosen.penalty, share)
+        if chosen.share is None:
+            estimate = plug_in(moments, ridge)
+        else:
+            plan = draw(statistic="U", subsample_size=max(1, round(share * n)))
+            estimate = average(replicate(moments, plan, solver=ridge, executor=executor))
+        reason += f"least risk: {chosen.action}. {risks.why}"
+    else:
+        if plan is None:
+            fewest = max(1, min(MIN_EFFECTIVE * moments.n_basis, n // 2), round(SHARES[0] * n))
+            statistic, size = ("U", fewest) if ill_posed else ("V", n)
+            plan = draw(statistic=statistic, subsample_size=size)
+        # The plain solution belongs on the path only where it means something.
+        path = DEFAULT_PATH if ill_posed else (0.0, *DEFAULT_PATH)
+        kappa = ILL_POSED_KAPPA if ill_posed else WELL_POSED_KAPPA
+        solver = Lepski(kappa, path=path, origin=_origin(pilot))
+        estimate = average(replicate(moments, plan, solver=solver, executor=executor), "mean")
+        kind = "bootstrap samples" if plan.with_replacement else "subsets"
+        reason += (
+            f"so the mean over {plan.n_resamples} {kind} of {plan.subsample_size} observations, each with "
+            f"the penalty that balances bias and noise (Lepski, kappa={kappa:g})"
         )
-    if plan is None:
-        plan = _plan(moments, ill_posed, n_resamples, random_state)
-    # The plain solution belongs on the path only where it means something.
-    path = DEFAULT_PATH if ill_posed else (0.0, *DEFAULT_PATH)
-    solver = Lepski(ILL_POSED_KAPPA if ill_posed else WELL_POSED_KAPPA, path=path, origin=_origin(pilot))
-    replicates = replicate(moments, plan, solver=solver, executor=executor)
     return Recommendation(
-        estimate=average(replicates, "mean"),
+        estimate=estimate,
         ill_posed=ill_posed,
         crossing_share=crossing,
         condition_number=condition,
-        reason=_reason(seen, plan, solver),
+        reason=reason,
+        risks=risks,
     )
 
 
@@ -182,29 +359,6 @@ def _origin(pilot: Stability) -> FloatArray | None:
     return np.asarray(np.multiply.outer(u, np.median(means, axis=0)))
 
 
-def _of_least_risk(
-    moments: AnyMoments,
-    risks: RiskTable,
-    n_resamples: int,
-    executor: Executor | None,
-    random_state: RandomLike,
-) -> Estimate:
-    """Return the chosen estimate: plug-in or ridge on all data, or the mean over subsets."""
-    chosen = risks.best
-    if chosen.share is None:
-        return plug_in(moments, None if chosen.penalty is None else scaled_ridge(moments, chosen.penalty))
-    size = max(1, round(chosen.share * moments.n_observations))
-    plan = make_plan(
-        moments.n_observations,
-        statistic="U",
-        subsample_size=size,
-        n_resamples=n_resamples,
-        random_state=random_state,
-    )
-    solver = None if chosen.penalty is None else scaled_ridge(moments, chosen.penalty, chosen.share)
-    return average(replicate(moments, plan, solver=solver, executor=executor))
-
-
 def _condition_of_the_rest(A: FloatArray) -> float:
     """Return the condition number after scaling, without singular values at rounding level."""
     s = scaled_singular_values(A)
@@ -217,32 +371,3 @@ def _crossing_share(pilot: Stability) -> float:
     if pilot.linear is None:
         return 1.0
     return float(np.mean(smallest_eigenvalues(pilot.replicates, pilot.linear) < -BEYOND_ZERO))
-
-
-def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, random_state: RandomLike) -> ResamplingPlan:
-    n = moments.n_observations
-    if not ill_posed:
-        return make_plan(
-            n, statistic="V", subsample_size=n, n_resamples=n_resamples, random_state=random_state
-        )
-    enough = min(MIN_EFFECTIVE * moments.n_basis, n // 2)
-    size = max(1, enough, round(SHARES[0] * n))
-    return make_plan(
-        n, statistic="U", subsample_size=size, n_resamples=n_resamples, random_state=random_state
-    )
-
-
-def _seen(condition: float, separation: float, crossing: float) -> str:
-    away = max(0.0, separation)
-    return (
-        f"the moment matrix has the condition number {condition:.1e}, is {away:.1f} standard errors "
-        f"from a singular one, and {crossing:.0%} of half-samples cross singularity"
-    )
-
-
-def _reason(seen: str, plan: ResamplingPlan, solver: Lepski) -> str:
-    kind = "bootstrap samples" if plan.with_replacement else "subsets"
-    return (
-        f"{seen}; so the mean over {plan.n_resamples} {kind} of {plan.subsample_size} "
-        f"observations, each with the penalty that balances bias and noise (Lepski, kappa={solver.kappa:g})"
-    )

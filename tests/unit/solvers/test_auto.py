@@ -217,12 +217,12 @@ def test_an_svd_that_does_not_converge_is_done_otherwise(rng, monkeypatch):
 
     expected = np.linalg.svd(A)
     monkeypatch.setattr(np.linalg, "svd", fails)
-    with pytest.warns(rs.ReplayWarning, match="of 3 systems together did not converge; one by one, 0 were"):
+    with pytest.warns(rs.ReplayWarning, match="of 3 systems together did not converge; .* 0 of them count"):
         U, s, Vt = direct.robust_svd(A)
     np.testing.assert_allclose(s, expected[1])
     np.testing.assert_allclose(U * s[:, None, :] @ Vt, A, atol=1e-12)
     monkeypatch.setattr(direct.scipy.linalg, "svd", fails)
-    with pytest.warns(rs.ReplayWarning, match="one by one, 0 were .* 3 count as failed"):
+    with pytest.warns(rs.ReplayWarning, match="one by one .* 3 of them count as failed"):
         assert np.isnan(direct.robust_svd(A)[1]).all()
 
 

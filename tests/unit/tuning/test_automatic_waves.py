@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from replaystats.tuning.sizes import (
+from replaystats.tuning.recommended import (
     HIGHEST_ORDER,
     MANY,
     MIN_EFFECTIVE,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.tuning.sizes import choose_subsample_size, grow_resamples
+from replaystats.tuning.recommended import choose_subsample_size, grow_resamples
 
 
 @pytest.fixture
