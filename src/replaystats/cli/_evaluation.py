@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.markup import escape
-from rich.table import Table
 
-from .._core.errors import IntervalWithheldError, must_be, visible
+from .._core.errors import IntervalWithheldError, must_be
 from .._core.typing import FloatArray
-from .._core.validation import check_choice, check_int, check_real
+from .._core.validation import check_choice, check_real
 from ..basis import (
     RBF,
     Basis,
@@ -43,10 +42,9 @@ from .console import (
     noting,
     out,
     own_command,
-    parse_limit,
-    parse_size,
     refusing,
-    together,
+    show_notes,
+    show_table,
     working,
 )
 
@@ -146,34 +144,11 @@ def _number(number: str, text: str, argument: str) -> float:
         raise ValueError(must_be(argument, "followed by a number", repr(text))) from None
 
 
-_METHODS = ("lstd", "phibe")
-
-
-def check_asked(asked: Asked) -> None:
-    """Refuse options that cannot be, all of them at once."""
-    checks: list[Callable[[], Any]] = [
-        lambda: check_int(asked.seed, "seed", low=0),
-        lambda: _check_discount(asked),
-        lambda: check_basis_name(asked.basis),
-    ]
-    if isinstance(asked, AskedOfOne):
-        checks += [
-            lambda: check_choice(asked.method or "lstd", "method", _METHODS),
-            lambda: check_int(asked.order, "order"),
-            lambda: asked.n_resamples is None or check_int(asked.n_resamples, "n_resamples", low=2),
-            lambda: asked.subsample_size is None or parse_size(asked.subsample_size),
-        ]
-    together(*checks)
-
-
-def _check_discount(asked: Asked) -> None:
+def check_discount(asked: Asked) -> None:
+    """Refuse two discounts, or none."""
     if (asked.discount is None) == (asked.discount_rate is None):
         got = "neither" if asked.discount is None else "both"
         raise ValueError(must_be("--discount", "given, or else --discount-rate", got, "See --help."))
-    if asked.discount is not None:
-        check_real(asked.discount, "discount", low=0.0, high=1.0)
-    if asked.discount_rate is not None:
-        check_real(asked.discount_rate, "discount_rate", low=0.0, closed="neither")
 
 
 def discount_of(asked: Asked, data: Trajectories) -> float:
@@ -186,9 +161,8 @@ def discount_of(asked: Asked, data: Trajectories) -> float:
 
 def build(asked: AskedOfOne, data: Trajectories, basis: Basis, policy: Any) -> LSTD | LSTDQ | PhiBE:
     """Return the estimator that the options name, unfitted."""
-    size = None if asked.subsample_size is None else parse_size(asked.subsample_size)
     common: dict[str, Any] = {
-        "resampling": Resampling(asked.statistic, size, asked.n_resamples),
+        "resampling": Resampling(asked.statistic, asked.subsample_size, asked.n_resamples),
         "random_state": asked.seed,
     }
     if asked.method == "phibe":
@@ -217,31 +191,11 @@ def _time_step(data: Trajectories, purpose: str) -> float:
     return data.dt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ValueFunction:
-    """What a fitted estimator says of states, as JSON has it; bounds are NaN where it withholds them.
+def value_function(log: Log, points: FloatArray, asked: AskedOfOne) -> dict[str, Any]:
+    """Return values where episodes start and at points, with the named basis or that of an evaluation.
 
-    Attributes
-    ----------
-    description : str
-    start : dict
-        "value", "low" and "high" where episodes start.
-    points : list of dict
-        The same for states, and their variables by name as "state".
-    withheld : str
-        Why there are no intervals; empty where there are.
-    notes : list of str
+    It is as JSON has it. Bounds are NaN where the estimator withholds them, which "withheld" then explains.
     """
-
-    description: str
-    start: dict[str, float]
-    points: list[dict[str, Any]]
-    withheld: str
-    notes: list[str]
-
-
-def value_function(log: Log, points: FloatArray, asked: AskedOfOne) -> ValueFunction:
-    """Return values of states, with the basis that was named or that an evaluation chooses."""
     data, level = log.data, asked.confidence
     with refusing(ExitCode.USAGE):
         discount = discount_of(asked, data)
@@ -263,10 +217,10 @@ def value_function(log: Log, points: FloatArray, asked: AskedOfOne) -> ValueFunc
         {"state": dict(zip(log.names, point, strict=True)), **_with_ends(*three)}
         for point, three in zip(points.tolist(), numbers, strict=True)
     ]
-    return ValueFunction(
-        description=type(model).__name__, start=_with_ends(start.value, *bounds), points=found,
-        withheld=withheld, notes=notes,
-    )  # fmt: skip
+    return {
+        "description": type(model).__name__, "start": _with_ends(start.value, *bounds), "points": found,
+        "withheld": withheld, "notes": notes,
+    }  # fmt: skip
 
 
 def _with_ends(*numbers: Any) -> dict[str, float]:
@@ -291,7 +245,7 @@ def arguments(log: Log, asked: Asked) -> dict[str, Any]:
     """Return what `rs.evaluate` and `rs.compare` take beside the policies."""
     given: dict[str, Any] = {
         "discount": discount_of(asked, log.data), "confidence_level": asked.confidence, "units": log.units,
-        "horizon": parse_limit(asked.horizon), "random_state": asked.seed,
+        "horizon": asked.horizon, "random_state": asked.seed,
     }  # fmt: skip
     if asked.basis != "auto":
         given["basis"] = basis_named(asked.basis, log.data.states)
@@ -309,28 +263,34 @@ def evaluate(source: Path, log: Log, asked: AskedOfOne) -> Evaluation:
     return replace(found, notes=(*found.notes, *notes))
 
 
-def data_of(log: Log) -> dict[str, Any]:
-    """Return what the log is, for JSON."""
-    data = log.data
+def about(command: str, source: Path, log: Log) -> dict[str, Any]:
+    """Return what was read, for JSON."""
+    data, dt = log.data, log.data.dt
     return {
-        "episodes": len(data), "steps": data.n_transitions, "terminated": int(data.terminated.sum()),
-        "dt": data.dt if data.dt is None or isinstance(data.dt, float) else [data.dt.min(), data.dt.max()],
+        "command": command,
+        "source": source.name,
+        "state": list(log.names),
+        "data": {
+            "episodes": len(data), "steps": data.n_transitions, "terminated": int(data.terminated.sum()),
+            "dt": [dt.min(), dt.max()] if isinstance(dt, np.ndarray) else dt,
+        },
     }  # fmt: skip
 
 
 def page_of(
     source: Path,
     found: Evaluation,
-    function: ValueFunction | None = None,
+    function: dict[str, Any] | None = None,
     comparison: Comparison | None = None,
 ) -> str:
     """Return the page of an evaluation, or of a comparison that it is part of."""
     from ..report.evaluation_page import evaluation_page  # plots are needed by nothing else
 
-    rows = None if function is None else value_rows(function)
-    about: dict[str, Any] = {"source": source.name, "data": fingerprint(source), "command": own_command()}
     with working("Drawing the report"):
-        return evaluation_page(found, **about, comparison=comparison, value_rows=rows, phrase=as_options)
+        return evaluation_page(
+            found, source=source.name, data=fingerprint(source), command=own_command(), phrase=as_options,
+            comparison=comparison, value_rows=None if function is None else value_rows(function),
+        )  # fmt: skip
 
 
 def fingerprint(source: Path) -> str:
@@ -346,71 +306,33 @@ def fingerprint(source: Path) -> str:
     return f"{len(files)} file(s), {size:,} bytes, SHA-256 {digest.hexdigest()[:16]}"
 
 
-def value_rows(function: ValueFunction) -> tuple[list[str], list[list[str]]]:
+def value_rows(function: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of a table of values."""
-    names = list(function.points[0]["state"])
-    start = {"state": dict.fromkeys(names, "") | {names[0]: "start"}, **function.start}
+    names = list(function["points"][0]["state"])
+    start = {"state": dict.fromkeys(names, "") | {names[0]: "start"}, **function["start"]}
     rows = [
         [x if isinstance(x, str) else significant(x) for x in each["state"].values()]
         + [significant(each[end], 4) for end in ("value", "low", "high")]
-        for each in (start, *function.points)
+        for each in (start, *function["points"])
     ]
     return [*names, "value", "low", "high"], rows
 
 
-def show(
-    source: str,
-    found: Evaluation,
-    function: ValueFunction | None,
-    report: Path | None,
-) -> None:
+def show(source: str, found: Evaluation, function: dict[str, Any] | None) -> None:
     """Print the estimates, the values of states, the notes and the sentence."""
     out.print(f"[bold]{escape(source)}[/]: {found.log.n_episodes:,} episodes, {found.log.n_steps:,} steps\n")
-    level = percent(found.confidence_level)
-    table = _table("Estimates", ["", "value", f"{level} low", "high", "time", ""])
-    for w in found.estimates:
-        name = f"[bold]{escape(w.name)}[/]" if w.name == found.method else escape(w.name)
-        numbers = (significant(x, 4) for x in (w.value, *w.interval))
-        table.add_row(name, *numbers, f"{w.seconds:.2f} s", escape(as_options(w.failed_check)))
-    out.print(table)
+    rows = []
+    for one in found.estimates:
+        name = f"[bold]{escape(one.name)}[/]" if one.name == found.method else escape(one.name)
+        numbers = (significant(x, 4) for x in (one.value, *one.interval))
+        rows.append([name, *numbers, f"{one.seconds:.2f} s", escape(as_options(one.failed_check))])
+    header = ["", "value", f"{percent(found.confidence_level)} low", "high", "time", ""]
+    show_table(rows, header, "Estimates")
     if function is not None:
-        header, rows = value_rows(function)
-        table = _table(f"\nValues of states ({function.description})", header)
-        for row in rows:
-            table.add_row(*row)
-        out.print(table)
-        if function.withheld:
-            out.print(f"[yellow]No interval for them:[/] {escape(function.withheld)}")
+        header, values = value_rows(function)
+        show_table(values, header, f"\nValues of states ({function['description']})")
+        if function["withheld"]:
+            out.print(f"[yellow]No interval for them:[/] {escape(function['withheld'])}")
     out.print()
-    for note in (*found.notes, *(() if function is None else function.notes)):
-        out.print(f"[yellow]Note:[/] {escape(as_options(note))}")
+    show_notes(as_options(note) for note in (*found.notes, *(function or {"notes": ()})["notes"]))
     out.print(escape(as_options(found.sentence)))
-    if report is not None:
-        out.print(f"Report: {escape(str(report))}")
-
-
-def _table(title: str, header: list[str]) -> Table:
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
-    for i, name in enumerate(header):
-        last = i == len(header) - 1 and not name
-        table.add_column(
-            escape(visible(name)), justify="left" if i == 0 or last else "right", overflow="fold"
-        )
-    return table
-
-
-def answer(
-    source: str,
-    log: Log,
-    found: Evaluation,
-    function: ValueFunction | None,
-) -> dict[str, Any]:
-    """Return what --json prints."""
-    return {
-        "command": "evaluate",
-        "source": source,
-        "state": list(log.names),
-        "data": data_of(log),
-        **found.to_dict(),
-        "value_function": None if function is None else asdict(function),
-    }

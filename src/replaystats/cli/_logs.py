@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,17 @@ import numpy as np
 from .._core.errors import must_be, renamed, require_extra
 from .._core.typing import ArrayLike, FloatArray
 from .._core.user_code import containing, find_object
+from .._core.validation import check_choice
 from ..data import Trajectories
 from ..data._flat import holds_names
 from ..data.storage import METADATA_KEY
 from ..readers import from_table, read_npz
 from ..readers._columns import Column, TableView, as_floats, as_numpy, as_states, check_states, open_table
+from ..readers._rows import FINAL_STATES
 from ..readers.files import open_npz
+from ..readers.flat import GAPS
 from ..readers.tables import ALL, EPISODES, files_of, named_rule, resolve_role
-from ._options import LogOptions
-from .console import ExitCode, about, or_none, parse_limit, refusing, split_names, together
+from .console import ExitCode, about, refusing, together
 
 # Layout: quantiles of a single variable, and how many visited states stand for several.
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -35,67 +37,12 @@ _FORMS = (
     "(policy.csv); greedy:q_table.csv; module:function; or column:NAME, its probability of the logged action."
 )
 # Roles that are no columns.
-_RULES = ("final_states", "gaps", "time_limit", "dt")
+RULES = ("final_states", "gaps", "time_limit", "dt")
 # Values of options that are not given.
 _USUAL = {
     "rewards": "reward", "episode": "episode", "terminated": "terminated", "time_limit": "ask",
     "final_states": "recorded", "gaps": "raise",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogColumns:
-    """What the columns of a log mean, as given.
-
-    Attributes
-    ----------
-    table : dict
-        Keyword arguments of `readers.from_table`.
-    unit : str or None
-        Column of units.
-    policies : dict
-        Policies as the user wrote them, by name; None or "log" is the one that made the log.
-    """
-
-    table: dict[str, Any]
-    unit: str | None = None
-    policies: Mapping[str, str | None] = field(default_factory=dict)
-
-    @classmethod
-    def of_options(cls, given: LogOptions, policies: Mapping[str, str | None]) -> LogColumns:
-        """Return what the options of a command say."""
-        return cls(table=table_of(given), unit=given.unit, policies=policies)
-
-    @property
-    def others(self) -> dict[str, str]:
-        """Policies other than that of the log, by name."""
-        return {name: text for name, text in self.policies.items() if text not in (None, "log")}
-
-    def reading(self, **changed: Any) -> LogColumns:
-        """Return the same with other columns in some roles, and without policies."""
-        return LogColumns(table={**self.table, **changed})
-
-    def of(self, kind: str) -> LogColumns:
-        """Return the same for a kind of file: arrays have the library's names unless others were given."""
-        if kind != "arrays":
-            return self
-        usual = "rewards" if self.table["rewards"] == "reward" else self.table["rewards"]
-        states = self.table["states"] or ["states"]
-        return replace(self, table={**self.table, "episode": None, "states": states, "rewards": usual})
-
-
-def table_of(given: LogOptions) -> dict[str, Any]:
-    """Return the arguments of `readers.from_table` that the options of a command say."""
-    episode = split_names([given.episode or ""])
-    return {
-        "states": split_names(given.state) or None, "actions": split_names(given.action) or None,
-        "next_states": split_names(given.next_state) or None, "rewards": or_none(given.reward),
-        "terminated": or_none(given.terminated), "truncated": or_none(given.truncated),
-        "episode": episode if len(episode) > 1 else or_none(given.episode), "step": given.step,
-        "time": given.time, "final_states": given.final_states, "gaps": given.gaps,
-        "behavior_probability": given.probability, "dt": given.dt,
-        "time_limit": None if given.time_limit is None else parse_limit(given.time_limit),
-    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,163 +60,191 @@ class Log:
         return self.policies.get("policy")
 
 
-def read_log(path: Path, columns: LogColumns) -> Log:
-    """Return the episodes of a file, the names of the state's variables, units and policies.
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file of logged episodes and what its columns mean, as given.
 
-    Names were looked at by `check_names`; what the rows hold is a matter of data. Units and probabilities in
-    columns are read as if they were the state or the reward, so that they are sorted and cut as these are.
+    Attributes
+    ----------
+    path : Path
+    table : dict
+        Keyword arguments of `readers.from_table`.
+    unit : str or None
+        Column of units.
+    policies : dict
+        Policies as the user wrote them, by name; None or "log" is the one that made the log.
     """
-    with refusing(ExitCode.DATA, path, "DATA"):
-        kind, view = _header(path, columns)
-        columns = columns.of(kind)
-        data, units = _read(kind, path, columns), None
-        if columns.unit is not None:
-            own = [columns.unit]
-            read = columns.reading(states=own, next_states=own if columns.table["next_states"] else None)
-            found = _read(kind, path, read, "--unit")
-            units = np.asarray(found.states[found.offsets[:-1], 0])
-            mixed = np.flatnonzero(found.states[:, 0] != np.repeat(units, np.diff(found.offsets)))
-            if len(mixed):
-                got = f'"{columns.unit}", which changes within one: {found.states[mixed[0], 0]}'
-                raise ValueError(
-                    must_be("--unit", "a column that is the same in all rows of an episode", got)
-                )
-        variables = ["s"]
-        if view is not None and not (kind == "arrays" and columns.table["states"] == ["states"]):
-            variables = view.resolve(columns.table["states"], "states")
-        if len(variables) != data.dimension:  # one column of vectors
-            variables = [f"{variables[0]}{i}" for i in range(data.dimension)]
-        names = tuple(variables)
-        policies: dict[str, Any] = dict.fromkeys(columns.policies)
-        for name, text in columns.others.items():
-            if (column := logged_column(text)) is not None:
-                policies[name] = _per_step(kind, path, columns, column)
-            elif own := policy_columns(text):
-                policies[name] = _policy_beside(path, columns, own, data)
+
+    path: Path
+    table: dict[str, Any]
+    unit: str | None
+    policies: Mapping[str, str | None]
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Policies other than that of the log, by name."""
+        return {name: text for name, text in self.policies.items() if text not in (None, "log")}
+
+    @cached_property
+    def header(self) -> tuple[str, TableView | None]:
+        """What kind of file it is: "arrays", "ours" (which says itself what it holds) or "table"."""
+        if self.path.suffix.lower() == ".npz":
+            with open_npz(self.path) as arrays:
+                return "arrays", TableView(list(arrays.files), lambda _: {})
+        parquet_file = self.path.is_file() and self.path.suffix.lower() in (".parquet", ".pq")
+        if not self.table["states"] and parquet_file:
+            parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
+            if METADATA_KEY in (parquet.read_schema(self.path).metadata or {}):
+                return "ours", None
+        return "table", open_table(files_of(self.path)[0])
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was said of the columns; arrays have the library's names unless others were given."""
+        if self.header[0] != "arrays":
+            return self.table
+        usual = "rewards" if self.table["rewards"] == "reward" else self.table["rewards"]
+        return self.table | {"episode": None, "states": self.table["states"] or ["states"], "rewards": usual}
+
+    def read(self, option: str = "states", **changed: Any) -> Trajectories:
+        """Return the episodes, with other columns in some roles; refusals of states speak of `option`."""
+        kind, table = self.header[0], self.given | changed
+        if kind == "ours":
+            return Trajectories.from_parquet(self.path)
+        if kind == "table":
+            with renamed("states", option):
+                return from_table(self.path, **table)
+        with open_npz(self.path) as arrays:
+            whole = "offsets" in arrays.files and table["next_states"] is None
+        for role in ("states", "actions", "next_states"):
+            table[role] = table[role][0] if table[role] else None
+        for role in ("episode", "step", "time", "final_states"):
+            del table[role]
+        return read_npz(self.path, **table, offsets="offsets" if whole else None)
+
+    def per_step(self, name: str) -> FloatArray | None:
+        """Return a column of every step (N,), sorted and cut as rewards are."""
+        return self.read(rewards=name, behavior_probability=None).rewards
+
+    def log(self) -> Log:
+        """Return the episodes, the names of the state's variables, units and policies.
+
+        Names were looked at by `check`; what the rows hold is a matter of data.
+        """
+        with refusing(ExitCode.DATA, self.path, "DATA"):
+            data, view = self.read(), self.header[1]
+            units = None if self.unit is None else self._units(self.unit)
+            variables = ["s"]
+            if view is not None and not (self.header[0] == "arrays" and self.given["states"] == ["states"]):
+                variables = view.resolve(self.given["states"], "states")
+            if len(variables) != data.dimension:  # one column of vectors
+                variables = [f"{variables[0]}{i}" for i in range(data.dimension)]
+            names, of_names = tuple(variables), holds_names(data.states)
+            policies: dict[str, Any] = dict.fromkeys(self.policies)
+            for name, text in self.others.items():
+                if (column := logged_column(text)) is not None:
+                    policies[name] = self.per_step(column)
+                elif own := policy_columns(text):
+                    policies[name] = self._policy_beside(own, data)
+                else:
+                    with refusing(ExitCode.USAGE, Path(text.removeprefix("greedy:"))):
+                        labels = data.action_labels
+                        policies[name] = read_policy(text, names, "--policy", labels, of_names=of_names)
+        return Log(data=data, names=names, units=units, policies=policies)
+
+    def _units(self, name: str) -> np.ndarray:
+        """Return the unit of every episode."""
+        found = self.read("--unit", states=[name], next_states=[name] if self.table["next_states"] else None)
+        units = np.asarray(found.states[found.offsets[:-1], 0])
+        mixed = np.flatnonzero(found.states[:, 0] != np.repeat(units, np.diff(found.offsets)))
+        if len(mixed):
+            got = f'"{name}", which changes within one: {found.states[mixed[0], 0]}'
+            raise ValueError(must_be("--unit", "a column that is the same in all rows of an episode", got))
+        return units
+
+    def _policy_beside(self, names: list[str], data: Trajectories) -> TablePolicy:
+        """Return the policy whose probabilities stand in columns of the log."""
+        files, option, states = files_of(self.path), "--policy", data.states
+        resolved = open_table(files[0]).resolve(names, option)
+        tables = [open_table(file).load(resolved) for file in files]
+        empty = [name for name in resolved if any(_has_empty(as_numpy(t[name])) for t in tables)]
+        with refusing(ExitCode.USAGE, self.path, "DATA"):
+            order = by_action(resolved, data.action_labels, option)
+        if empty:  # the policy is not asked where an episode ended; no other row may be empty
+            filled, parts = [name for name in resolved if name not in empty], {}
+            states = data.states[data.departed]
+            if filled:
+                every = self.read(option, states=filled).states[data.departed]
+                parts = dict(zip(filled, every.T, strict=True))
+            with renamed("rewards", option):
+                parts |= {name: self.per_step(name) for name in empty}
+            chances = np.column_stack([parts[name] for name in resolved])
+        else:
+            chances = self.read(option, states=names).states
+        if holds_names(chances):
+            raise TypeError(must_be(option, "columns of probabilities", f"{str(chances[0, 0])!r} in row 0"))
+        return TablePolicy.of(states, chances[:, order], option)
+
+    def check(self) -> None:
+        """Refuse what cannot be, before any row is read, all of it at once."""
+        rules = {"final_states": FINAL_STATES, "gaps": GAPS}
+        choices = (partial(check_choice, self.table[role], role, rule) for role, rule in rules.items())
+        together(self._check_names, *choices)
+
+    def _check_names(self) -> None:
+        """Refuse names that are not in the file; one that cannot be opened is for the reader."""
+        try:
+            view = self.header[1]
+        except (ValueError, TypeError, OSError, ImportError):
+            return
+        with about(self.path):
+            if view is None:
+                self._check_unnamed()
             else:
-                with refusing(ExitCode.USAGE, Path(text.removeprefix("greedy:"))):
-                    policies[name] = read_policy(
-                        text, names, "--policy", data.action_labels, of_names=holds_names(data.states)
-                    )
-    return Log(data=data, names=names, units=units, policies=policies)
+                self._check_columns(view)
 
+    def _check_unnamed(self) -> None:
+        """Raise where an option says something of a file that `to_parquet` wrote, which says it itself."""
+        for role, given in {**self.table, "unit": self.unit}.items():
+            if given not in (None, [], _USUAL.get(role)) or (given is None and role in _USUAL):
+                rule = "left out for a file that Trajectories.to_parquet wrote, which says it itself"
+                raise ValueError(must_be(role, rule, "none" if given is None else given))
 
-def _header(path: Path, columns: LogColumns) -> tuple[str, TableView | None]:
-    """Return what kind of file it is: "arrays", "ours" (which says itself what it holds) or "table"."""
-    if path.suffix.lower() == ".npz":
-        with open_npz(path) as arrays:
-            return "arrays", TableView(list(arrays.files), lambda _: {})
-    if not columns.table["states"] and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
-        parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
-        if METADATA_KEY in (parquet.read_schema(path).metadata or {}):
-            return "ours", None
-    return "table", open_table(files_of(path)[0])
+    def _check_columns(self, view: TableView) -> None:
+        """Refuse names that are no columns, and options that do not go together."""
+        given, arrays = self.given, self.header[0] == "arrays"
+        if not given["states"]:
+            hint = f"There are {', '.join(map(str, view.names))}. `replaystats check` guesses what they mean."
+            raise ValueError(must_be("states", "the columns of the state", "none", hint))
+        roles = {name: value for name, value in given.items() if name not in RULES} | {"unit": self.unit}
+        if (kept := named_rule(view, given["episode"], EPISODES)) is not None:
+            roles |= {"episode": None} | ({"terminated": None} if kept == "rows" else {})
+        if named_rule(view, given["terminated"], (ALL,)) is not None:
+            roles["terminated"] = None
+        beside = [name for text in self.others.values() for name in policy_columns(text)]
+        ratios = any(logged_column(text) for text in self.others.values())
 
+        def check_together() -> None:
+            if beside and (arrays or given["next_states"]):
+                rule = "a table or module:function for this kind of log"
+                raise ValueError(must_be("--policy", rule, ", ".join(beside)))
+            if self.unit is not None and arrays:
+                raise ValueError(must_be("--unit", "a column of a table", self.unit))
+            if ratios and given["behavior_probability"] is None:
+                hint = "Ratios need how likely the log was to take its actions."
+                raise ValueError(must_be("--probability", "given beside column:NAME", "none", hint))
+            if given["time"] is not None and given["dt"] is not None:
+                rule = "left out when --time is given"
+                raise ValueError(must_be("--dt", rule, given["dt"], "The times give it."))
 
-def _read(kind: str, path: Path, columns: LogColumns, option: str = "states") -> Trajectories:
-    """Return the episodes of a file; `option` is what refusals of their states speak of."""
-    if kind == "ours":
-        return Trajectories.from_parquet(path)
-    table = dict(columns.table)
-    if kind == "table":
-        with renamed("states", option):
-            return from_table(path, **table)
-    with open_npz(path) as arrays:
-        whole = "offsets" in arrays.files and table["next_states"] is None
-    for role in ("states", "actions", "next_states"):
-        table[role] = table[role][0] if table[role] else None
-    for role in ("episode", "step", "time", "final_states"):
-        del table[role]
-    return read_npz(path, **table, offsets="offsets" if whole else None)
-
-
-def _per_step(kind: str, path: Path, columns: LogColumns, name: str) -> FloatArray | None:
-    """Return one number per step (N,): what a reward is, so that it is sorted and cut as one."""
-    return _read(kind, path, columns.reading(rewards=name, behavior_probability=None)).rewards
-
-
-def _policy_beside(path: Path, columns: LogColumns, names: list[str], data: Trajectories) -> TablePolicy:
-    """Return the policy whose probabilities stand in columns of the log."""
-    files, option = files_of(path), "--policy"
-    resolved = open_table(files[0]).resolve(names, option)
-    tables = [open_table(file).load(resolved) for file in files]
-    empty = [name for name in resolved if any(_has_empty(as_numpy(t[name])) for t in tables)]
-    with refusing(ExitCode.USAGE, path, "DATA"):
-        order = by_action(resolved, data.action_labels, option)
-    states = data.states
-    if empty:  # the policy is not asked where an episode ended; no other row may be empty
-        filled = [name for name in resolved if name not in empty]
-        states, parts = data.states[data.departed], {}
-        if filled:
-            every = _read("table", path, columns.reading(states=filled), option).states[data.departed]
-            parts = dict(zip(filled, every.T, strict=True))
-        with renamed("rewards", option):
-            parts |= {name: _per_step("table", path, columns, name) for name in empty}
-        chances = np.column_stack([parts[name] for name in resolved])
-    else:
-        chances = _read("table", path, columns.reading(states=names), option).states
-    if holds_names(chances):
-        raise TypeError(must_be(option, "columns of probabilities", f"{str(chances[0, 0])!r} in row 0"))
-    return TablePolicy.of(states, chances[:, order], option)
+        named = (partial(resolve_role, view, role, names) for role, names in roles.items())
+        wanted = [logged_column(text) or policy_columns(text) for text in self.others.values()]
+        policies = (partial(view.resolve, names, "--policy") for names in wanted)
+        together(check_together, *named, *policies)
 
 
 def _has_empty(column: np.ndarray) -> bool:
     return column.dtype.kind == "f" and bool(np.isnan(column).any())
-
-
-def check_names(path: Path, columns: LogColumns) -> None:
-    """Refuse what a file cannot hold, before any row is read; one that cannot be opened is for the reader."""
-    try:
-        kind, view = _header(path, columns)
-    except (ValueError, TypeError, OSError, ImportError):
-        return
-    with about(path):
-        if view is None:
-            _check_unnamed(columns)
-        else:
-            _check_names(view, columns.of(kind), kind)
-
-
-def _check_unnamed(columns: LogColumns) -> None:
-    """Raise where an option says something of a file that `Trajectories.to_parquet` wrote, and so says it."""
-    for role, given in {**columns.table, "unit": columns.unit}.items():
-        if given not in (None, [], _USUAL.get(role)) or (given is None and role in _USUAL):
-            rule = "left out for a file that Trajectories.to_parquet wrote, which says it itself"
-            raise ValueError(must_be(role, rule, "none" if given is None else given))
-
-
-def _check_names(view: TableView, columns: LogColumns, kind: str) -> None:
-    """Refuse names that are no columns, and options that do not go together, all of them at once."""
-    given, others = columns.table, columns.others.values()
-    if not given["states"]:
-        rule = "the columns of the state"
-        hint = f"There are {', '.join(map(str, view.names))}. `replaystats check` guesses what they mean."
-        raise ValueError(must_be("states", rule, "none", hint))
-    roles = {name: value for name, value in given.items() if name not in _RULES} | {"unit": columns.unit}
-    if (kept := named_rule(view, given["episode"], EPISODES)) is not None:
-        roles |= {"episode": None} | ({"terminated": None} if kept == "rows" else {})
-    if named_rule(view, given["terminated"], (ALL,)) is not None:
-        roles["terminated"] = None
-    ratios = any(logged_column(text) for text in others)
-    beside = [name for text in others for name in policy_columns(text)]
-
-    def check_together() -> None:
-        if beside and (kind == "arrays" or given["next_states"]):
-            rule = "a table or module:function for this kind of log"
-            raise ValueError(must_be("--policy", rule, ", ".join(beside)))
-        if columns.unit is not None and kind == "arrays":
-            raise ValueError(must_be("--unit", "a column of a table", columns.unit))
-        if ratios and given["behavior_probability"] is None:
-            hint = "Ratios need how likely the log was to take its actions."
-            raise ValueError(must_be("--probability", "given beside column:NAME", "none", hint))
-        if given["time"] is not None and given["dt"] is not None:
-            rule = "left out when --time is given"
-            raise ValueError(must_be("--dt", rule, given["dt"], "The times give it."))
-
-    named = (partial(resolve_role, view, role, names) for role, names in roles.items())
-    wanted = [logged_column(text) or policy_columns(text) for text in others]
-    policies = (partial(view.resolve, names, "--policy") for names in wanted)
-    together(check_together, *named, *policies)
 
 
 def read_points(path: Path, names: tuple[str, ...], *, of_names: bool) -> FloatArray:

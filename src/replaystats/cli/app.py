@@ -34,11 +34,12 @@ COMMANDS = {
 class LateCommand(TyperCommand):
     """A command of which only name and help are known until it is used.
 
-    Its module may have an EPILOG for the help, or a dictionary of one for each function.
+    The help ends with the examples of the docstring, and with the EPILOG of the module if it has one.
     """
 
     def __init__(self, name: str, target: str) -> None:
-        super().__init__(name=name, help=_flowing(_docstring(target)))
+        about, _, self.examples = (_docstring(target) or "").partition("Examples\n--------\n")
+        super().__init__(name=name, help=_flowing(about))
         self.target = target
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -57,8 +58,8 @@ class LateCommand(TyperCommand):
         module_name, _, function = self.target.partition(":")
         module = import_module(module_name)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        epilog: Any = getattr(module, "EPILOG", None)
-        epilog = _flowing(epilog[function] if isinstance(epilog, dict) else epilog) or None
+        examples = f"Examples:\n\n{self.examples}\n\n" if self.examples else ""
+        epilog = _flowing(examples + getattr(module, "EPILOG", "")) or None
         alone.command(self.name, help=self.help, epilog=epilog)(getattr(module, function))
         return get_command(alone)
 
@@ -144,9 +145,9 @@ def _docstring(target: str) -> str | None:
     return None
 
 
-def _flowing(text: str | None) -> str:
+def _flowing(text: str) -> str:
     """Join the lines of each paragraph: the terminal decides where they break."""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (text or "").split("\n\n"))
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
 
 
 def _show_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -17,34 +17,13 @@ from rich.markup import escape
 from .._core.errors import visible
 from .._core.validation import check_real
 from . import _options as opt
-from .console import (
-    EXIT_CODES,
-    ExitCode,
-    as_json,
-    noting,
-    out,
-    parse_limit,
-    refusing,
-    show_notes,
-    together,
-    working,
-)
+from .console import EXIT_CODES, ExitCode, deliver, noting, out, refusing, show_notes, together, working
 
 if TYPE_CHECKING:
     from ..data import Trajectories
     from ..readers.guess import LogGuess
 
-EPILOG = f"""
-Examples:
-
-replaystats check log.csv
-
-replaystats check visits.csv --reward spent --state "age,segment"
-
-replaystats diagnose log.parquet --discount 0.95
-
-{EXIT_CODES}.
-"""
+EPILOG = f"{EXIT_CODES}."
 Discount = Annotated[float, typer.Option(help="Discount factor of one step.")]
 _guessed = partial(opt.spread, guessed=True)
 
@@ -56,6 +35,12 @@ def check(
     """Guess what the columns of a log mean, read it, and print the command that evaluates it.
 
     An option says what a column means where the guess is wrong.
+
+    Examples
+    --------
+    replaystats check log.csv
+
+    replaystats check visits.csv --reward spent --state "age,segment"
     """
     guess, episodes, options, notes = _read(data, columns, discount)
     limit = None if columns.time_limit else _time_limit(guess, episodes)
@@ -69,26 +54,23 @@ def check(
     if guess.policy:
         named = ",".join(guess.policy)
         notes.append(f"{named} are probabilities of a policy: add --policy {named} for its value.")
-    if printed.json:
-        found = {"columns": guess.columns, "unused": guess.unused, "time_limit": limit, "run": command}
-        print(as_json({"command": "check", **found, "notes": notes}))
-        return
-    for role, names in guess.columns.items():
-        out.print(f"{role.replace('_', ' '):<22}{', '.join(map(visible, names))}", markup=False)
-    if guess.unused:
-        shown = (visible(name) or '""' for name in guess.unused)
-        out.print(f"{'not used':<22}{', '.join(shown)}", markup=False)
-    ended, steps = int(episodes.terminated.sum()), episodes.n_transitions
-    out.print(
-        f"\n{len(episodes):,} episode{'s' * (len(episodes) != 1)}, {steps:,} steps, {ended:,} terminated.",
-        markup=False,
-    )
-    show_notes(notes)
-    out.print(f"\nIf this is right, run:\n\n{command}", markup=False)
-    if "actions" in guess.columns and not guess.policy:
-        out.print(
-            "\nAdd --policy for another policy than that of the log, --out x.html for a page with plots."
-        )
+    found = {"columns": guess.columns, "unused": guess.unused, "time_limit": limit, "run": command}
+
+    def show() -> None:
+        unused = {"not used": guess.unused} if guess.unused else {}
+        for role, names in {**guess.columns, **unused}.items():
+            shown = ", ".join(visible(name) or '""' for name in names)
+            out.print(f"{role.replace('_', ' '):<22}{shown}", markup=False)
+        ended, steps = int(episodes.terminated.sum()), episodes.n_transitions
+        many = f"{len(episodes):,} episode{'s' * (len(episodes) != 1)}"
+        out.print(f"\n{many}, {steps:,} steps, {ended:,} terminated.", markup=False)
+        show_notes(notes)
+        out.print(f"\nIf this is right, run:\n\n{command}", markup=False)
+        if "actions" in guess.columns and not guess.policy:
+            policy = "Add --policy for another policy than that of the log"
+            out.print(f"\n{policy}, --out x.html for a page with plots.")
+
+    deliver(printed.json, lambda: {"command": "check", **found, "notes": notes}, show)
 
 
 @_guessed
@@ -96,31 +78,28 @@ def diagnose(data: opt.LogFile, columns: opt.LogOptions, asked: opt.Based, disco
     """Say whether replay pays for a value function on this log, and what else would help.
 
     Columns are guessed; an option says what one means where the guess is wrong.
+
+    Examples
+    --------
+    replaystats diagnose log.parquet --discount 0.95
     """
     from ..estimators import LSTD
-    from ._evaluation import basis_for, check_basis_name
+    from ._evaluation import basis_for
 
     with refusing(ExitCode.USAGE):
-        check_basis_name(asked.basis)
+        (asked,) = opt.read_options(asked)
     _, episodes, _, notes = _read(data, columns, discount)
     with working("Diagnosing"), noting(notes), refusing(ExitCode.DATA, data, "DATA"):
         chosen = basis_for(asked.basis, episodes, None, discount=discount, seed=asked.seed)
         found = LSTD(chosen, discount=discount, random_state=asked.seed).fit(episodes).diagnose()
-    if asked.json:
-        said = {
-            "recommendation": found.recommendation,
-            "why": found.why,
-            "interval_valid": found.interval_valid,
-        }
-        ratios = {"variance_ratio": found.variance_ratio, "error_ratio": found.error_ratio}
-        print(as_json({"command": "diagnose", **said, **ratios, "notes": notes}))
-        return
-    out.print(escape(str(found)))
-    show_notes(notes)
 
+    def show() -> None:
+        out.print(escape(str(found)))
+        show_notes(notes)
 
-# How the log treats what is not there; these are no columns.
-_RULES = ("final_states", "gaps", "time_limit", "dt")
+    said = ("recommendation", "why", "interval_valid", "variance_ratio", "error_ratio")
+    answer = {"command": "diagnose", **{name: getattr(found, name) for name in said}, "notes": notes}
+    deliver(asked.json, lambda: answer, show)
 
 
 def _read(
@@ -131,13 +110,12 @@ def _read(
     from ..readers._columns import open_table
     from ..readers.guess import guess_columns, is_rule
     from ..readers.tables import files_of
-    from ._logs import table_of
+    from ._logs import RULES
 
-    table = {role: names for role, names in table_of(replace(columns, time_limit=None)).items() if names}
-    rules = {name: getattr(columns, name) for name in _RULES if getattr(columns, name) is not None}
-    known = {role: names for role, names in table.items() if role not in _RULES}
+    said = {role: names for role, names in columns.arguments().items() if names not in (None, [], "")}
+    rules = {role: said.pop(role) for role in RULES if role in said}
+    known: dict[str, Any] = said | ({} if columns.unit is None else {"unit": columns.unit})
     known |= {role: "none" for role in ("episode", "terminated") if getattr(columns, role) == "none"}
-    known |= {} if columns.unit is None else {"unit": columns.unit}
     with refusing(ExitCode.USAGE):
         check_real(discount, "discount", low=0.0, high=1.0)
     notes: list[str] = []
@@ -150,14 +128,14 @@ def _read(
     with working("Reading the log"), refusing(ExitCode.DATA, source, "DATA"), noting(notes):
         guess = guess_columns(first, **known)
         guess = replace(guess, final_states=rules.get("final_states", guess.final_states))
-        limit = parse_limit(rules.get("time_limit", "none"))
-        arguments, options = {**guess.arguments, **rules, "time_limit": limit}, guess.options
-        for name in [name for name in ("gaps", "time_limit", "dt") if name in rules]:
-            options += [f"--{name.replace('_', '-')}", str(rules[name])]
+        arguments, options = {**guess.arguments, "time_limit": None, **rules}, guess.options
+        for name in ("gaps", "time_limit", "dt"):
+            if (given := getattr(columns, name)) is not None:
+                options += [f"--{name.replace('_', '-')}", str(given)]
         try:
             episodes = from_table(source, **arguments)
         except ValueError as error:
-            if 'gaps="cut"' not in str(error):
+            if "gaps" in rules or 'gaps="cut"' not in str(error):
                 raise
             episodes = from_table(source, **arguments, gaps="cut")
             options = [*options, "--gaps", "cut"]

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from .._core.errors import (
     IntervalWithheldError,
@@ -30,6 +31,7 @@ from .._core.errors import (
     SingularReplicateError,
     must_be,
     require_extra,
+    visible,
 )
 from .._core.files import write_text
 
@@ -189,25 +191,55 @@ def messages_of(error: Exception) -> list[str]:
     return found
 
 
-@contextmanager
-def refusing_at_the_end() -> Iterator[Callable[[Path, str], bool]]:
-    """Yield a writer of files whose failures are reported when the block ends: by then the numbers are shown.
+def deliver(
+    for_programs: bool,
+    answer: Callable[[], Any],
+    show: Callable[[], None],
+    files: Mapping[str, tuple[Path | None, Callable[[], str]]] | None = None,
+    *,
+    withheld: bool = False,
+) -> None:
+    """Write files, and print the answer as JSON or for people, with the files that are there.
 
-    It returns whether the file is there.
+    A file that cannot be written is refused at the end: by then the numbers are shown. What is `withheld`
+    ends with an exit code of its own.
     """
-    failures: list[tuple[Path, OSError]] = []
+    failures, written = [], {}
+    for what, (path, text) in (files or {}).items():
+        if path is not None:
+            content = text()
+            try:
+                write_text(path, content)
+                written[what] = path
+            except OSError as error:
+                failures.append((path, error))
+    if for_programs:
+        print(as_json(answer()))
+    else:
+        show()
+        for what, path in written.items():
+            out.print(f"{what}: {escape(str(path))}")
+    for path, failure in failures:
+        _refuse([f"{path} could not be written: {failure.strerror or failure}."], ExitCode.USAGE, failure)
+    if withheld:
+        raise typer.Exit(int(ExitCode.WITHHELD))
 
-    def write(path: Path, text: str) -> bool:
-        try:
-            write_text(path, text)
-        except OSError as error:
-            failures.append((path, error))
-            return False
-        return True
 
-    yield write
-    for path, error in failures:
-        _refuse([f"{path} could not be written: {error.strerror or error}."], ExitCode.USAGE, error)
+def show_table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), title: str = "") -> None:
+    """Print a table, numbers to the right; without a header, names in bold and what is said of them."""
+    table = Table(
+        box=None, pad_edge=False, show_header=bool(header), title=title or None, title_justify="left",
+        title_style="bold",
+    )  # fmt: skip
+    for i, name in enumerate(header or ("", "")):
+        words = i == 0 or not name
+        table.add_column(
+            escape(visible(name)), justify="left" if words else "right", overflow="fold",
+            style="bold" if i == 0 and not header else "", no_wrap=i == 0 and not header,
+        )  # fmt: skip
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
 
 
 def _refuse(messages: list[str], code: ExitCode, error: Exception, file: str = "", called: str = "") -> None:
@@ -314,10 +346,8 @@ def parse_size(text: str, option: str = "-k") -> int | float:
         ) from None
 
 
-def check_target(path: Path | None, option: str, *endings: str) -> None:
-    """Refuse a file that cannot be written, before the work and not after it."""
-    if path is None:
-        return
+def check_target(path: Path, option: str, *endings: str) -> Path:
+    """Return a file that is to be written; refuse one that cannot be before the work, not after it."""
     if not path.parent.is_dir():
         raise ValueError(must_be(option, "a file in an existing folder", f'"{path}"'))
     if path.is_dir() or not os.access(path.parent, os.W_OK):
@@ -325,6 +355,7 @@ def check_target(path: Path | None, option: str, *endings: str) -> None:
         raise ValueError(must_be(option, "a file that can be written", got))
     if path.suffix.lower() not in endings:
         raise ValueError(must_be(option, f"a name that ends in {' or '.join(endings)}", f'"{path.name}"'))
+    return path
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None]) -> None:
@@ -363,12 +394,12 @@ def _same_file(one: Path, other: Path) -> bool:
         return os.path.realpath(one) == os.path.realpath(other)
 
 
-def check_report(path: Path | None) -> None:
-    """Refuse a report that could not be drawn or written, before the work and not after it."""
+def check_report(path: Path) -> Path:
+    """Return the file of a report; refuse one that could not be drawn or written before the work."""
     check_target(path, "--out", ".html", ".htm")
-    if path is not None:
-        require_extra("jinja2", extra="experiments", purpose="The HTML report")
-        require_extra("matplotlib", extra="plot", purpose="The HTML report")
+    require_extra("jinja2", extra="experiments", purpose="The HTML report")
+    require_extra("matplotlib", extra="plot", purpose="The HTML report")
+    return path
 
 
 def as_json(value: Any) -> str:

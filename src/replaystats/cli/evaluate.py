@@ -6,7 +6,7 @@ who ask for --help do not wait for SciPy and scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,56 +14,24 @@ import typer
 from rich.markup import escape
 
 from .._core.errors import must_be
-from .._core.validation import check_choice, check_real
 from . import _options as opt
 from .console import (
     EXIT_CODES,
     ExitCode,
-    as_json,
     as_options,
     check_outputs,
-    check_report,
+    deliver,
     noting,
     out,
     refusing,
-    refusing_at_the_end,
     show_notes,
-    together,
     working,
 )
 
 if TYPE_CHECKING:
-    from ._logs import LogColumns
+    from ._logs import Source
 
-EPILOG = {
-    "evaluate": f"""
-Examples:
-
-replaystats evaluate log.parquet --state x,v --discount 0.99
-
-replaystats evaluate log.csv --state "obs_*" --reward r --episode run --step t --terminated none
---discount 0.99 --out report.html
-
-replaystats evaluate log.csv --state x,v --action a --probability p --policy agents:greedy --discount 0.99
-
-replaystats evaluate log.csv --state s --action a --policy greedy:q.csv --discount 0.99
-
-replaystats evaluate log.parquet --state x --dt 0.05 --method phibe --order 2 --discount-rate 0.5
---basis fourier:4
-
-{EXIT_CODES}; 4 an interval is withheld or not reliable and --strict was given.
-""",
-    "compare": f"""
-Examples:
-
-replaystats compare log.csv --state s --action a --discount 0.99 --policy old=log --policy new=greedy:q.csv
-
-replaystats compare log.csv --state x,v --action a --probability p --discount 0.99 --policy a=agents:first
---policy b=agents:second --policy c=p_left,p_right --out report.html
-
-{EXIT_CODES}; 4 an evaluation is not reliable and --strict was given.
-""",
-}
+EPILOG = f"{EXIT_CODES}; 4 an answer is withheld or not reliable and --strict was given."
 
 Policies = Annotated[
     list[str],
@@ -85,29 +53,37 @@ def evaluate(data: opt.LogFile, columns: opt.LogOptions, asked: opt.AskedOfOne) 
     The policy is the one that made the episodes, or another one (--policy).
     DATA has one row per state: an episode of L steps has L + 1 rows, and the last one, with the final state,
     has no reward. With --at or --method, values of states are shown as well.
+
+    Examples
+    --------
+    replaystats evaluate log.parquet --state x,v --discount 0.99
+
+    replaystats evaluate log.csv --state "obs_*" --reward r --episode run --step t --terminated none
+    --discount 0.99 --out report.html
+
+    replaystats evaluate log.csv --state x,v --action a --probability p --policy agents:greedy --discount 0.99
+
+    replaystats evaluate log.csv --state s --action a --policy greedy:q.csv --discount 0.99
+
+    replaystats evaluate log.parquet --state x --dt 0.05 --method phibe --order 2 --discount-rate 0.5
+    --basis fourier:4
     """
     from . import _evaluation as work
-    from ._logs import LogColumns, read_log
 
-    log_columns = LogColumns.of_options(columns, {"policy": asked.policy})
-    _check(data, log_columns, asked, asked.policy)
+    source, asked = _opened(data, columns, asked, {"policy": asked.policy})
     with working("Reading the episodes"):
-        log = read_log(data, log_columns)
+        log = source.log()
         points = work.points_asked_about(log, asked)
     with working("Estimating"):
         found = work.evaluate(data, log, asked)
         function = None if points is None else work.value_function(log, points, asked)
-    with refusing_at_the_end() as write:
-        report = asked.report
-        if report is not None:
-            page = work.page_of(data, found, function)
-            report = report if write(report, page) else None
-        if asked.json:
-            print(as_json(work.answer(data.name, log, found, function)))
-        else:
-            work.show(data.name, found, function, report)
-    if asked.strict and (not found.reliable or (function is not None and function.withheld)):
-        raise typer.Exit(int(ExitCode.WITHHELD))
+    deliver(
+        asked.json,
+        lambda: {**work.about("evaluate", data, log), **found.to_dict(), "value_function": function},
+        lambda: work.show(data.name, found, function),
+        {"Report": (asked.report, lambda: work.page_of(data, found, function))},
+        withheld=asked.strict and not (found.reliable and not (function or {}).get("withheld")),
+    )
 
 
 @opt.spread
@@ -115,62 +91,66 @@ def compare(data: opt.LogFile, columns: opt.LogOptions, policy: Policies, asked:
     """Say which of several policies may be best, with their values and paired differences.
 
     Intervals of all differences hold together. DATA is as for evaluate.
+
+    Examples
+    --------
+    replaystats compare log.csv --state s --action a --discount 0.99 --policy old=log
+    --policy new=greedy:q.csv
+
+    replaystats compare log.csv --state x,v --action a --probability p --discount 0.99 --policy a=agents:first
+    --policy b=agents:second --policy c=p_left,p_right --out report.html
     """
     from ..ope import compare as compare_policies
     from . import _evaluation as work
-    from ._logs import LogColumns, read_log
 
     policies = {name.strip(): text.strip() for name, _, text in (one.partition("=") for one in policy)}
-    log_columns = LogColumns.of_options(columns, policies)
-    _check(data, log_columns, asked, checks=(lambda: _check_named(policy),))
+    source, asked = _opened(data, columns, asked, policies, lambda: _check_named(policy))
     with working("Reading the episodes"):
-        log = read_log(data, log_columns)
+        log = source.log()
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
         given = work.arguments(log, asked)
     with working("Estimating"), noting(notes), refusing(ExitCode.DATA, data):
         found = compare_policies(log.data, log.policies, **given)
-    with refusing_at_the_end() as write:
-        report = asked.report
-        if report is not None:
-            page = work.page_of(data, next(iter(found.evaluations.values())), comparison=found)
-            report = report if write(report, page) else None
-        if asked.json:
-            about = {"command": "compare", "source": data.name, "state": list(log.names)}
-            print(as_json({**about, "data": work.data_of(log), "notes": notes, **found.to_dict()}))
-        else:
-            show_notes(notes)
-            out.print(escape(as_options(str(found))))
-            if report is not None:
-                out.print(f"Report: {escape(str(report))}")
-    if asked.strict and not found.reliable:
-        raise typer.Exit(int(ExitCode.WITHHELD))
+    first = next(iter(found.evaluations.values()))
+
+    def show() -> None:
+        show_notes(notes)
+        out.print(escape(as_options(str(found))))
+
+    deliver(
+        asked.json,
+        lambda: {**work.about("compare", data, log), "notes": notes, **found.to_dict()},
+        show,
+        {"Report": (asked.report, lambda: work.page_of(data, first, comparison=found))},
+        withheld=asked.strict and not found.reliable,
+    )
 
 
-def _check(
+def _opened(
     data: Path,
-    columns: LogColumns,
-    asked: opt.Asked,
-    *inputs: str | None,
-    checks: tuple[Callable[[], Any], ...] = (),
-) -> None:
-    """Refuse what cannot be before anything is read, all problems at once."""
-    from ..readers._rows import FINAL_STATES
-    from ..readers.flat import GAPS
-    from ._evaluation import check_asked
-    from ._logs import check_names
+    columns: opt.LogOptions,
+    asked: Any,
+    policies: Mapping[str, str | None],
+    *checks: Callable[[], Any],
+) -> tuple[Source, Any]:
+    """Return the log, of which no row is read yet, and what is asked; all problems are refused at once."""
+    from ._evaluation import check_discount
+    from ._logs import Source
 
     with refusing(ExitCode.USAGE):
-        together(
-            *checks,
-            lambda: check_asked(asked),
-            lambda: check_names(data, columns),
-            lambda: check_choice(columns.table["final_states"], "final_states", FINAL_STATES),
-            lambda: check_choice(columns.table["gaps"], "gaps", GAPS),
-            lambda: check_real(asked.confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
-            lambda: check_report(asked.report),
-            lambda: check_outputs({"--out": asked.report}, [data, *inputs]),
+        source = Source(path=data, table=columns.arguments(), unit=columns.unit, policies=policies)
+        outputs = {"--out": asked.report}
+        (asked,) = opt.read_options(
+            asked,
+            checks=(
+                *checks,
+                lambda: check_discount(asked),
+                source.check,
+                lambda: check_outputs(outputs, [data, *policies.values()]),
+            ),
         )
+    return source, asked
 
 
 def _check_named(given: list[str]) -> None:

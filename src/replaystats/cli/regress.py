@@ -11,26 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table
 
 from .._core.errors import must_be
-from .._core.validation import check_choice, check_int, check_real
 from . import _options as opt
 from .console import (
     EXIT_CODES,
     ExitCode,
-    as_json,
     check_outputs,
-    check_report,
-    check_target,
+    deliver,
     noting,
     out,
     own_command,
-    parse_size,
     refusing,
-    refusing_at_the_end,
     show_notes,
-    split_names,
+    show_table,
     together,
     working,
 )
@@ -41,20 +35,7 @@ if TYPE_CHECKING:
     from ..report.regression import Regression
     from ._table import Encoding, Frame, Matrix
 
-EPILOG = f"""
-Examples:
-
-replaystats regress houses.csv --target price
-
-replaystats regress train.parquet --target y --id key --predict new.parquet --predictions new_y.csv
-
-replaystats regress train.csv --target y --method subsets -k 200 -B 1000 --alpha 0.1 --out report.html
-
-{EXIT_CODES}.
-"""
-
-
-METHODS = ("auto", "subsets", "features", "local")
+EPILOG = f"{EXIT_CODES}."
 # What is noted of a row that the training rows say little about.
 OUTSIDE = "unlike the rows of TRAIN: the interval depends on the model"
 
@@ -67,59 +48,55 @@ def regress(train: opt.Train, table: opt.TableOptions, fit: opt.FitOptions, show
     for new targets; rows of --predict get a prediction with both intervals. Categories, dates and texts are
     encoded by skrub; constants, row numbers and ids are left out and named. Rows unlike those of TRAIN are
     noted.
+
+    Examples
+    --------
+    replaystats regress houses.csv --target price
+
+    replaystats regress train.parquet --target y --id key --predict new.parquet --predictions new_y.csv
+
+    replaystats regress train.csv --target y --method subsets -k 200 -B 1000 --alpha 0.1 --out report.html
     """
-    from ._table import MISSING
-
-    report, predictions = shown.report, shown.predictions
+    outputs = {"--out": shown.report, "--predictions": shown.predictions}
     with refusing(ExitCode.USAGE):
-        model, *_ = together(
-            lambda: _model_of(fit),
-            lambda: check_real(shown.confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
-            lambda: check_choice(table.missing, "--missing", MISSING),
-            lambda: fit.scale is None or check_choice(fit.scale, "--scale", ("local",)),
-            lambda: check_report(report),
-            lambda: check_target(predictions, "--predictions", ".csv"),
-            lambda: _check_predicted(predictions, table.predict),
-            lambda: check_outputs({"--out": report, "--predictions": predictions}, [train, table.predict]),
-        )
-    regression = _regress(train, table, model, shown.confidence, fit.scale)
-    with refusing_at_the_end() as write:
-        if predictions is not None:
-            text = regression.predictions.to_csv(index=False, lineterminator="\n")
-            predictions = predictions if write(predictions, text) else None
-        if report is not None:
-            from ..report.regression_page import regression_page
+        table, fit, shown = opt.read_options(
+            table, fit, shown,
+            checks=(
+                lambda: _check_predicted(shown.predictions, table.predict),
+                lambda: check_outputs(outputs, [train, table.predict]),
+            ),
+        )  # fmt: skip
+        model = _model_of(fit)
+    found = _regress(train, table, model, shown.confidence, fit.scale)
 
-            with working("Drawing the report"), noting([]):  # what it warns of is among the notes already
-                page = regression_page(regression)
-            report = report if write(report, page) else None
-        if shown.json:
-            print(as_json(regression.as_dict()))
-        else:
-            _show(regression, {"Predictions": predictions, "Report": report})
+    def page() -> str:
+        from ..report.regression_page import regression_page
+
+        with working("Drawing the report"), noting([]):  # what it warns of is among the notes already
+            return regression_page(found)
+
+    def predictions() -> str:
+        return str(found.predictions.to_csv(index=False, lineterminator="\n"))
+
+    files = {"Predictions": (shown.predictions, predictions), "Report": (shown.report, page)}
+    deliver(shown.json, found.as_dict, lambda: _show(found), files)
 
 
 def _model_of(fit: opt.FitOptions) -> ReplayKernelRidge:
-    """Return the model that the options describe; wrong ones are refused here, before any data are read."""
+    """Return the model that the options describe."""
     from ..estimators import ReplayKernelRidge
-    from ..kernel.kernels import MATERN
     from ..plans import Resampling
 
-    kernels = ("rbf", "auto", *MATERN, "laplacian", "polynomial", "linear")
-    gamma = "auto" if fit.gamma is None and fit.kernel != "linear" else fit.gamma
-    penalty, width, size, *_ = together(
-        lambda: _positive(fit.alpha, "alpha"),
-        lambda: None if gamma is None else _positive(gamma, "gamma"),
-        lambda: "auto" if fit.subsample_size in (None, "auto") else parse_size(fit.subsample_size or ""),
-        lambda: check_choice(fit.method, "method", METHODS),
-        lambda: check_choice(fit.kernel, "--kernel", kernels),
-        lambda: fit.n_resamples is None or check_int(fit.n_resamples, "n_resamples", low=2),
-        lambda: check_int(fit.jobs, "--jobs"),
-        lambda: check_int(fit.seed, "seed", low=0),
+    size, n_resamples, gamma = (
+        default if given is None else given
+        for given, default in (
+            (fit.subsample_size, "auto"),
+            (fit.n_resamples, "auto"),
+            (fit.gamma, None if fit.kernel == "linear" else "auto"),
+        )
     )
-    n_resamples = "auto" if fit.n_resamples is None else fit.n_resamples
     return ReplayKernelRidge(
-        alpha=penalty, kernel=fit.kernel, gamma=width, method=fit.method, random_state=fit.seed,
+        alpha=fit.alpha, kernel=fit.kernel, gamma=gamma, method=fit.method, random_state=fit.seed,
         resampling=Resampling(size=size, n_resamples=n_resamples, n_jobs=fit.jobs),
     )  # fmt: skip
 
@@ -127,16 +104,6 @@ def _model_of(fit: opt.FitOptions) -> ReplayKernelRidge:
 def _check_predicted(predictions: Path | None, predict: Path | None) -> None:
     if predictions is not None and predict is None:
         raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
-
-
-def _positive(text: str, name: str) -> float | str:
-    if text == "auto":
-        return text
-    try:
-        number = float(text)
-    except ValueError:
-        raise ValueError(must_be(name, '"auto" or a number', repr(text))) from None
-    return check_real(number, name, low=0.0, closed="neither")
 
 
 def _regress(
@@ -147,7 +114,7 @@ def _regress(
     from ._table import Encoding, check_has, read_frame, target_of
 
     notes: list[str] = []
-    test, target, group, ids = table.predict, table.target, table.group, split_names(table.ids)
+    test, target, group, ids = table.predict, table.target, table.group, table.ids or []
     with working("Reading the table"), noting(notes):
         with refusing(ExitCode.DATA, train, "TRAIN"):
             frame = read_frame(train)
@@ -182,7 +149,7 @@ def _used_columns(frame: Frame, table: opt.TableOptions) -> list[str]:
     """Return the columns to predict from, after a look for all that were named."""
     from ..readers._columns import open_table
 
-    features, exclude, ids = (split_names(names) for names in (table.features, table.exclude, table.ids))
+    features, exclude, ids = (names or [] for names in (table.features, table.exclude, table.ids))
     target, group = [table.target], [] if table.group is None else [table.group]
     asked = {"--target": target, "--group": group, "--features": features, "--exclude": exclude, "--id": ids}
     view = open_table(frame)
@@ -267,47 +234,17 @@ def _cautions(found: Frame) -> list[str]:
     ]
 
 
-def _show(regression: Regression, files: dict[str, Path | None]) -> None:
+def _show(regression: Regression) -> None:
     """Print what was fitted, the first predictions, the notes and the sentence."""
-    from ..report.regression_page import SHOWN_ROWS
-
-    facts = Table(
-        box=None, pad_edge=False, show_header=False, title=regression.source, title_justify="left",
-        title_style="bold",
-    )  # fmt: skip
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column()
-    for name, value in regression.facts():
-        facts.add_row(name, escape(value))
-    out.print(facts)
-    if regression.predictions is not None:
+    show_table([(name, escape(value)) for name, value in regression.facts()], title=regression.source)
+    if (predictions := regression.first_predictions()) is not None:
+        header, rows, remarks = predictions
+        more = len(regression.predictions) - len(rows)
+        cells = [[escape(cell) for cell in row] for row in rows] + [["...", f"{more} more"]] * (more > 0)
         out.print()
-        out.print(_prediction_table(regression))
-        shown = regression.predictions.head(SHOWN_ROWS)
-        for row, remark in zip(shown.iloc[:, 0], shown["note"], strict=True):
+        show_table(cells, header)
+        for row, remark in zip(rows, remarks, strict=True):
             if remark:
-                out.print(f"{shown.columns[0]} {row}: {remark}.", markup=False)
+                out.print(f"{header[0]} {row[0]}: {remark}.", markup=False)
     show_notes(regression.notes)
     out.print(f"\n{escape(regression.sentence)}")
-    for what, path in files.items():
-        if path is not None:
-            out.print(f"{what}: {escape(str(path))}")
-
-
-def _prediction_table(regression: Regression) -> Table:
-    from ..report.pages import percent
-    from ..report.regression_page import SHOWN_ROWS, cell_text
-
-    found, level = regression.predictions.drop(columns="note"), percent(regression.confidence_level)
-    headings = {
-        "new_low": f"new: {level} low", "new_high": "high", "mean_low": f"mean: {level} low",
-        "mean_high": "high", "standard_error": "standard error",
-    }  # fmt: skip
-    table = Table(box=None, pad_edge=False)
-    for name in found.columns:
-        table.add_column(headings.get(name, str(name)), justify="right")
-    for row in found.head(SHOWN_ROWS).itertuples(index=False):
-        table.add_row(*(escape(cell_text(value)) for value in row))
-    if len(found) > SHOWN_ROWS:
-        table.add_row("...", f"{len(found) - SHOWN_ROWS} more")
-    return table

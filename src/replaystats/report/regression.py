@@ -26,6 +26,8 @@ from .pages import percent, significant
 
 # Layout: columns in the table of widths.
 MAX_WIDTHS = 8
+# Layout: rows of a table of predictions.
+SHOWN_ROWS = 10
 # Batch: rows that are compared with simple methods, shuffled, and whose intervals are averaged.
 COMPARED_ROWS = 5000
 
@@ -236,6 +238,26 @@ class Regression:
         ]
         choices = getattr(self.model, "choices_", {}).items()
         return [*facts, *((f"{name}: auto", _shortened(choice)) for name, choice in choices)]
+
+    def first_predictions(self) -> tuple[list[str], list[list[str]], list[str]] | None:
+        """Return header, rows and remarks of a table of the first predictions, None where there are none."""
+        if self.predictions is None:
+            return None
+        shown = self.predictions.head(SHOWN_ROWS)
+        remarks = shown["note"].tolist() if "note" in shown else [""] * len(shown)
+        shown = shown.drop(columns="note", errors="ignore")
+        cells = [
+            [significant(value, 4) if isinstance(value, float) else str(value) for value in row]
+            for row in shown.itertuples(index=False)
+        ]
+        level = percent(self.confidence_level)
+        words = {
+            "new_low": f"new: {level} low",
+            "mean_low": f"mean: {level} low",
+            "standard_error": "standard error",
+        }
+        words |= dict.fromkeys(("new_high", "mean_high"), "high")
+        return [words.get(name, str(name)) for name in shown.columns], cells, remarks
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""

@@ -27,8 +27,6 @@ MAX_LEVELS = 20
 _CURVE_POINTS = 101
 # Layout: levels whose intervals are counted on the page.
 CALIBRATED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-# Layout: rows of a table of predictions.
-SHOWN_ROWS = 10
 
 
 def regression_page(regression: Regression) -> str:
@@ -48,7 +46,7 @@ def regression_page(regression: Regression) -> str:
             "badge": _status(regression) | {"reason": f"The interval for a new {regression.target} {held}"},
             "sentence": regression.sentence, "notes": regression.notes, "facts": regression.facts(),
             "hero": hero, "figures": [*figures, *effects],
-            "regression": regression, "score": score, "predictions": _first_predictions(regression),
+            "regression": regression, "score": score, "predictions": regression.first_predictions(),
             "errors": None if rows is None else _errors(regression, rows),
             "command": regression.command, "checksum": checksum(content),
         },
@@ -68,22 +66,6 @@ def _status(regression: Regression) -> dict[str, str]:
     if not regression.width < spread[1] - spread[0]:
         return {"kind": "part", "text": "reliable but not informative"}
     return {"kind": "good", "text": "reliable"}
-
-
-def _first_predictions(regression: Regression) -> dict[str, Any] | None:
-    """Return the header and the rows of the table of predictions."""
-    if regression.predictions is None:
-        return None
-    shown = regression.predictions.head(SHOWN_ROWS).drop(columns="standard_error")
-    if not shown.get("note", np.zeros(0)).astype(bool).any():
-        shown = shown.drop(columns="note", errors="ignore")
-    rows = [[cell_text(value) for value in row] for row in shown.itertuples(index=False)]
-    return {"header": [str(name).replace("_", " ") for name in shown.columns], "rows": rows}
-
-
-def cell_text(value: Any) -> str:
-    """Return an entry of a table of predictions."""
-    return significant(value, 4) if isinstance(value, float) else str(value)
 
 
 def _errors(regression: Regression, rows: FloatArray) -> dict[str, float]:
