@@ -17,12 +17,18 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # figures are drawn to files, never 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+# Compiling takes most of the time of its tests, and what is compiled runs once.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 
 # Modules without tests are imported by those that need them, not looked through for examples as well.
 collect_ignore_glob = ["oracles/*", "support/*", "attack/[!t]*", "attack/targets.py", "attack/trial.py"]
 
 # Shared machines make deadlines a lottery, and a red build must be red again tomorrow.
 settings.register_profile("steady", deadline=None, derandomize=True)
+# The tests of `make test` draw fewer examples than those of `make test-all`.
+settings.register_profile("quick", settings.get_profile("steady"), max_examples=30)
 settings.load_profile("steady")
 
 
@@ -30,6 +36,11 @@ def pytest_addoption(parser):
     group = parser.getgroup("seeds of Monte-Carlo tests")
     group.addoption("--seed-sweep", type=int, default=0, metavar="N", help="run them on N other seeds")
     group.addoption("--first-seed", type=int, default=1, metavar="S", help="the first of the other seeds")
+
+
+def pytest_configure(config):
+    if "not slow" in config.getoption("markexpr"):
+        settings.load_profile("quick")
 
 
 def pytest_collection_finish():

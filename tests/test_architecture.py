@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 import replaystats as rs
 from replaystats.plans.make import SCHEMES
+from support.trees import nodes
 
 SOURCE = Path(__file__).parents[1] / "src" / "replaystats"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -52,7 +53,7 @@ def stage_of(path):
 def imported_stages(source, path):
     """Every stage that `source`, standing at `path`, imports, with the line; lazy imports count too."""
     package = ["replaystats", *path.relative_to(SOURCE).parts[:-1]]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             targets = [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -101,7 +102,7 @@ def test_no_module_is_too_long():
 
 def body_lengths(source):
     """Name and length of every function, its signature and docstring apart."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             body = node.body[1:] if ast.get_docstring(node) else node.body
             yield node.name, body[-1].end_lineno - body[0].lineno + 1 if body else 0
@@ -155,7 +156,7 @@ def test_the_rule_allows_a_right_import(file, line):
 def asked_by_name(source):
     """Lines that compare a statistic with the name of a plan, look at its letters, or ask for its class."""
     names = set(SCHEMES)
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             asked = any("statistic" in ast.unparse(side).rpartition(".")[2] for side in sides)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.trees import nodes
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -68,9 +70,9 @@ def test_the_bare_machine_installs_one_build_of_torch():
     assert "constraints/backends.txt" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-def unpickling(tree):
+def unpickling(source):
     """Yield what would run code from a file, with its line."""
-    for node in ast.walk(tree):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from ((a.name, node.lineno) for a in node.names if a.name.partition(".")[0] in UNPICKLERS)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in UNPICKLERS:
@@ -83,7 +85,7 @@ def unpickling(tree):
 
 
 def test_files_are_data_and_never_unpickled():
-    found = {path.name: list(unpickling(ast.parse(path.read_text(encoding="utf-8")))) for path in SOURCES}
+    found = {path.name: list(unpickling(path.read_text(encoding="utf-8"))) for path in SOURCES}
     assert {name: what for name, what in found.items() if what} == {}
 
 

@@ -156,7 +156,8 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_bad_answers_of_an_environment_are_refused(name):
+def test_bad_answers_of_an_environment_are_refused(name, monkeypatch):
+    monkeypatch.setattr("replaystats.readers.rollouts.ENDLESS", 1000)
     rs.readers.rollout(Corridor({}), lambda state: 0, 2)
     names = ["env", "states", "rewards", "max_steps"]
     what, message = outcome(lambda: rs.readers.rollout(Corridor(ANSWERS[name]), lambda state: 0, 2), names)

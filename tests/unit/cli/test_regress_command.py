@@ -204,7 +204,7 @@ def messy(n, seed):
 
 
 def test_a_table_with_everything_goes_from_csv_to_report_in_one_command(tmp_path):
-    train, new = messy(300, 0), messy(20, 1)
+    train, new = messy(120, 0), messy(20, 1)
     train.loc[3, "fee"] = "soon"
     train.loc[5, "price"] = np.nan
     new.loc[2, "town"], new.loc[4, "fee"] = "Paris", "?"
@@ -222,7 +222,7 @@ def test_a_table_with_everything_goes_from_csv_to_report_in_one_command(tmp_path
         "Column when holds dates",
         "Column country is left out: it is the same in every row (CH).",
         "Column fee: 1 entries, such as 'soon', are no numbers: missing.",
-        "1 of 300 rows are not learnt from: 1 without a price.",
+        "1 of 120 rows are not learnt from: 1 without a price.",
     ):
         assert sum(sentence in note for note in answer["notes"]) == 1
         assert page.count(sentence.replace("'", "&#39;")) == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from replaystats._core.files import lock_file, replacing, write_bytes, write_text
+from support.trees import nodes
 
 SOURCES = Path(__file__).parents[3] / "src"
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
@@ -126,7 +127,7 @@ def test_no_other_module_renames_files():
     for path in sorted(SOURCES.rglob("*.py")):
         if path.name == "files.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 is_os = isinstance(node.func.value, ast.Name) and node.func.value.id == "os"
                 assert not (is_os and node.func.attr in ("replace", "rename")), path

@@ -111,7 +111,7 @@ class TestSubsetSums:
             np.testing.assert_array_equal(np.append(sums.A[b].ravel(), sums.b[b]), expected)
 
     def test_budget_and_threads_leave_no_trace(self, moments, statistic, share):
-        plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=300, random_state=1)
+        plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=100, random_state=1)
         expected = rs.engine.subset_sums(moments, plan, exact=True)
         for budget, executor in ((2**20, None), (2**22, JoblibExecutor(2)), (2**30, JoblibExecutor(4))):
             with rs.config_context(memory_budget=budget):

@@ -58,7 +58,7 @@ def test_blackjack_pays_as_gymnasiums():
 
 def test_the_exact_value_of_a_table_agrees_with_rollouts():
     env = logged.environments()["FrozenLake"]
-    data, _ = logged.log_episodes(env, env.target, 3000, np.random.default_rng(0))
+    data, _ = logged.log_episodes(env, env.target, 1500, np.random.default_rng(0))
     import replaystats as rs
 
     found = rs.evaluate(data, discount=env.discount)

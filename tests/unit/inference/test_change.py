@@ -7,6 +7,7 @@ import pytest
 
 from oracles.sequences import change_evidence
 from replaystats.inference import ChangeDetector, Monitor
+from support.cases import slow_except
 
 
 def test_the_evidence_is_the_slow_mixture(rng):
@@ -20,23 +21,23 @@ def test_the_evidence_is_the_slow_mixture(rng):
 
 @pytest.mark.parametrize("law", ["cauchy", "coin"])
 def test_false_alarms_in_a_run(law):
-    """100 runs of 250 values of any law: alarms in at most .115 of them, .05 and 3 standard errors."""
+    """50 runs of 250 values of any law: alarms in at most .14 of them, .05 and 3 standard errors."""
     rng, alarms = np.random.default_rng(1), 0
     draw = {
         "cauchy": lambda: rng.standard_cauchy(250),
         "coin": lambda: 1.0 * (rng.random(250) < 0.3),
     }[law]
-    for _ in range(100):
+    for _ in range(50):
         alarms += ChangeDetector().update(draw())
-    assert alarms / 100 <= 0.115
+    assert alarms / 50 <= 0.14
 
 
-@pytest.mark.parametrize("shift", [-1.0, 1.0])
+@pytest.mark.parametrize("shift", slow_except([-1.0], [-1.0, 1.0]))
 @pytest.mark.parametrize("before", [100, 200])
 def test_a_shift_of_one_standard_deviation_is_found_within_50(shift, before):
-    """100 runs: at least .9 report within 50 values, and the place is near."""
+    """60 runs: at least .9 report within 50 values, and the place is near."""
     rng, found = np.random.default_rng(2), []
-    for _ in range(100):
+    for _ in range(60):
         detector = ChangeDetector()
         if not detector.update(rng.normal(size=before)):
             detector.update(shift + rng.normal(size=50))
@@ -47,9 +48,9 @@ def test_a_shift_of_one_standard_deviation_is_found_within_50(shift, before):
 
 
 def test_a_monitor_starts_again_after_a_change():
-    """40 runs: after a change the interval is about the mean since then, at every look."""
+    """20 runs: after a change the interval is about the mean since then, at every look."""
     rng, covered = np.random.default_rng(3), 0
-    for _ in range(40):
+    for _ in range(20):
         monitor, right = Monitor(), True
         monitor.update(rng.normal(size=100))
         for _ in range(20):
@@ -61,7 +62,7 @@ def test_a_monitor_starts_again_after_a_change():
         assert monitor.changes
         assert now.since > monitor.changes[-1]
         assert now.n_values == 300 - now.since
-    assert covered >= 36
+    assert covered >= 18
 
 
 def test_a_restart_forgets():
@@ -80,17 +81,17 @@ def test_the_level_is_checked():
 
 
 def test_with_units_changes_are_looked_for_in_first_values():
-    """50 runs, users with 20 equal episodes: reports in all without units, in at most .12 with them."""
+    """25 runs, users with 20 equal episodes: reports in all without units, in at most .12 with them."""
     rng, reports = np.random.default_rng(4), np.zeros(2)
-    for _ in range(50):
+    for _ in range(25):
         values, users = np.repeat(rng.normal(size=20), 20), np.repeat(np.arange(20), 20)
         for i, units in enumerate((users, None)):
             monitor = Monitor()
             for part in np.array_split(np.arange(400), 9):
                 monitor.update(values[part], None if units is None else units[part])
             reports[i] += bool(monitor.changes)
-    assert reports[0] / 50 <= 0.12
-    assert reports[1] / 50 == 1.0
+    assert reports[0] / 25 <= 0.12
+    assert reports[1] / 25 == 1.0
 
 
 def test_with_units_the_place_of_a_change_is_that_of_a_value():

@@ -101,13 +101,13 @@ def test_a_penalty_mends_the_paper_setting(paper):
 def test_instruments(concentration):
     """Weak instruments warn in almost every data set, strong ones in almost none."""
     warned = 0
-    for seed in range(20):
+    for seed in range(10):
         moments = rs.Moments(*settings.iv_moments(np.random.default_rng(seed), 200, concentration))
         diagnosis = replayed(moments).diagnose()
         named = diagnosis.recommendation in ("add ridge", "replay with ridge", "take the median")
         warned += named
         assert diagnosis.interval_valid or named
-    assert warned >= 18 if concentration == 4 else warned <= 2
+    assert warned >= 9 if concentration == 4 else warned <= 1
 
 
 def test_the_plug_in_is_diagnosed_by_a_pilot(good, paper):

@@ -55,7 +55,7 @@ def test_the_correction_of_a_chosen_shrinkage_is_that_of_steins_identity(rng):
 
 def test_the_estimated_risk_of_a_chosen_ridge_is_its_risk(rng):
     ratios, errors = [], []
-    for _ in range(60):
+    for _ in range(30):
         x = rng.normal(size=(100, 8))
         y = 0.15 * x.sum(axis=1) + rng.normal(size=100)
         moments = rs.moments.ridge_moments(x, y)

@@ -101,10 +101,10 @@ def test_nothing_is_predicted_where_a_group_determines_a_direction():
 def test_the_components_of_a_degenerate_direction(rng):
     """(E x, -(E x)^2) at mean 0: -(mean)^2 has k^4 zeta_1k = Var(x^2) = 2 and zeta_kk = 2 / k^2.
 
-    n = 400, k = 100, 60 data sets. The first order is 0, and a test of size .05 finds that in most data sets.
+    n = 400, k = 100, 30 data sets. The first order is 0, and a test of size .05 finds that in most data sets.
     """
     zeta, condition, variance = [], [], []
-    for _ in range(60):
+    for _ in range(30):
         x = rng.normal(size=400)
         g = np.zeros((400, 2, 2))
         g[:, 0, 0] = g[:, 1, 1] = 1.0

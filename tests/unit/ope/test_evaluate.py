@@ -340,12 +340,18 @@ def test_nothing_varies_is_not_certainty():
     assert ranged.interval.high == pytest.approx(1.9 * (1 - 0.025 ** (1 / 20)), rel=0.1)  # rule of three
 
 
-@pytest.mark.parametrize("wrong", [lambda p: p / 2, lambda p: 1 - p, lambda p: np.full(len(p), 0.9)])
-def test_probabilities_of_something_else_are_found_and_not_used(wrong):
+@pytest.fixture(scope="module")
+def visitors():
+    """A log of the bandit, and the probabilities of its actions, with which the answer is reliable."""
     states, rewards, arm, chance = bandit()
     data = rs.Trajectories(states, rewards, actions=arm[:, None], terminated=True)
-    right = rs.evaluate(data, where_positive, discount=1.0, behavior=chance)
-    assert right.reliable
+    assert rs.evaluate(data, where_positive, discount=1.0, behavior=chance).reliable
+    return data, chance
+
+
+@pytest.mark.parametrize("wrong", [lambda p: p / 2, lambda p: 1 - p, lambda p: np.full(len(p), 0.9)])
+def test_probabilities_of_something_else_are_found_and_not_used(visitors, wrong):
+    data, chance = visitors
     found = rs.evaluate(data, where_positive, discount=1.0, behavior=wrong(chance))
     assert found.method == "LSTDQ"
     assert any("ratios of probabilities have the mean" in note for note in found.notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -36,8 +37,19 @@ def study(out, **options):
     return rs.study(draw, ESTIMATORS, GRID, out=out, **{**settings, **options})
 
 
-def test_any_estimators_on_the_same_data_sets(tmp_path):
-    result = study(tmp_path)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return study(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def again(finished, tmp_path):
+    """A copy of the folder of the finished study."""
+    return shutil.copytree(finished.folder, tmp_path / "again")
+
+
+def test_any_estimators_on_the_same_data_sets(finished):
+    result = finished
     assert [row["estimator"] for row in result.table()] == 2 * list(ESTIMATORS)
     # The slow way, for the baseline at n = 20.
     errors = []
@@ -53,24 +65,24 @@ def test_any_estimators_on_the_same_data_sets(tmp_path):
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
-def test_a_finished_study_is_not_computed_again_and_a_longer_grid_only_where_it_is_new(tmp_path, monkeypatch):
-    first = study(tmp_path)
+def test_what_is_finished_is_not_computed_again_and_a_longer_grid_only_where_new(
+    finished, again, monkeypatch
+):
     seen = []
     real = run.compute_cell
     monkeypatch.setattr(run, "compute_cell", lambda d, cell: seen.append(cell.key) or real(d, cell))
-    assert study(tmp_path).table() == first.table()
+    assert study(again).table() == finished.table()
     assert seen == []
     longer = {**GRID, "n": [20, 40, 60]}
-    rs.study(draw, ESTIMATORS, longer, out=tmp_path, points=POINTS, truth=TRUTH, repetitions=6, seed=1,
+    rs.study(draw, ESTIMATORS, longer, out=again, points=POINTS, truth=TRUTH, repetitions=6, seed=1,
              progress=False)  # fmt: skip
     assert seen == ["study n=60 B=10 k=8"]
 
 
-def test_other_estimators_in_the_same_folder_are_refused(tmp_path):
-    study(tmp_path)
+def test_other_estimators_in_the_same_folder_are_refused(finished):
     other = {**ESTIMATORS, "ridge": Ridge(alpha=1.0)}
     with pytest.raises(ValueError, match=r"same settings; got .* with definition="):
-        rs.study(draw, other, GRID, out=tmp_path, points=POINTS, truth=TRUTH, repetitions=6, seed=1)
+        rs.study(draw, other, GRID, out=finished.folder, points=POINTS, truth=TRUTH, repetitions=6, seed=1)
 
 
 def noisy(sigma):
@@ -81,50 +93,45 @@ def noisy(sigma):
     return drawn
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"source": noisy(3.0)},
-        {"points": POINTS + 1.0},
-        {"truth": TRUTH + 1.0},
-        {"estimators": {"least squares": LinearRegression(), "shifted": lambda X, y, points, rng: TRUTH - 1}},
-    ],
-    ids=lambda other: next(iter(other)),
-)
-def test_another_problem_in_the_same_folder_is_refused(tmp_path, other):
+def test_another_problem_in_the_same_folder_is_refused(tmp_path):
     """The numbers of the first study were given for the second, because only its estimators were compared."""
     estimators = {"least squares": LinearRegression(), "shifted": lambda X, y, points, rng: TRUTH + 1}
     given = {"source": noisy(1.0), "estimators": estimators, "grid": {"n": [20]}, "points": POINTS}
     given |= {"truth": TRUTH, "repetitions": 2, "progress": False, "out": tmp_path}
     rs.study(**given)
     rs.study(**given)
-    with pytest.raises(ValueError, match=r"same settings; got .* with definition="):
-        rs.study(**{**given, **other})
+    shifted = {"least squares": LinearRegression(), "shifted": lambda X, y, points, rng: TRUTH - 1}
+    for other in (
+        {"source": noisy(3.0)},
+        {"points": POINTS + 1.0},
+        {"truth": TRUTH + 1.0},
+        {"estimators": shifted},
+    ):
+        with pytest.raises(ValueError, match=r"same settings; got .* with definition="):
+            rs.study(**{**given, **other})
 
 
-def test_numbers_do_not_depend_on_how_cells_are_shared_out(tmp_path):
+def test_numbers_do_not_depend_on_how_cells_are_shared_out(finished, tmp_path):
     """By threads here; a study from a file further down starts processes."""
-    one = study(tmp_path / "1")
     with parallel_config("threading"):
-        two = study(tmp_path / "2", jobs=2)
+        two = study(tmp_path, jobs=2)
     drop = {"seconds"}
-    assert [{k: v for k, v in row.items() if k not in drop} for row in one.table()] == [
+    assert [{k: v for k, v in row.items() if k not in drop} for row in finished.table()] == [
         {k: v for k, v in row.items() if k not in drop} for row in two.table()
     ]
 
 
-def test_agreement_with_a_published_table(tmp_path):
+def test_agreement_with_a_published_table(finished, tmp_path):
     """Publish our own medians, one of them doubled: one measure agrees, the other is off by sqrt 2."""
-    first = study(tmp_path / "first")
     records = []
-    for cell in first.definition.cells:
-        found = first.results[cell.key]["ridge"]
+    for cell in finished.definition.cells:
+        found = finished.results[cell.key]["ridge"]
         factor = 2.0 if cell["n"] == 20 else 1.0
         for measure, times in (("rmse", 1.0), ("variance", factor)):
             value = float(np.median(found[measure])) * times
             record = {"estimator": "ridge", "measure": measure, "value": value}
             records.append({**dict(cell.parameters), **record})
-    result = study(tmp_path / "second", published=records)
+    result = study(tmp_path, published=records)
     rows = {row.measure: row for row in agreement(result)}
     assert rows["rmse"].factor == pytest.approx(1.0)
     assert rows["variance"].factor == pytest.approx(2**-0.5)
@@ -214,21 +221,31 @@ plus = 1.0
 """
 
 
-def test_a_file_may_name_what_lies_beside_it_and_estimators_made_of_others(tmp_path, monkeypatch):
-    """A source, a function and a class of one's own; parts in tables; the same numbers in two processes."""
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """The file of a study, with a module beside it, and another folder to work in."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "beside_the_study.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "mine.toml").write_text(STUDY.format(module="beside_the_study"), encoding="utf-8")
     monkeypatch.chdir("/")
-    found = rs.study(tmp_path / "mine.toml", out=tmp_path / "one", progress=False)
-    again = rs.study(tmp_path / "mine.toml", out=tmp_path / "two", jobs=2, progress=False)
-    assert [row["mse"] for row in found.table()] == [row["mse"] for row in again.table()]
+    return tmp_path / "mine.toml"
+
+
+@pytest.mark.slow
+def test_numbers_of_a_file_are_the_same_in_two_processes(mine, tmp_path):
+    one, two = (rs.study(mine, out=tmp_path / str(n), jobs=n, progress=False).table() for n in (1, 2))
+    assert [row["mse"] for row in one] == [row["mse"] for row in two]
+
+
+def test_a_file_may_name_what_lies_beside_it_and_estimators_made_of_others(mine, tmp_path):
+    """A source, a function and a class of one's own; parts in tables."""
+    found = rs.study(mine, out=tmp_path / "one", progress=False)
     made, cell = found.definition, found.definition.cells[0]
     replayed, arguments = made.estimators["replayed"], made.arguments["replayed"]
     model = run._prepared(replayed, arguments, cell, np.random.default_rng(0))
     drawn = model.resampling
     assert (drawn.n_resamples, drawn.size, model.estimator.min_samples_leaf) == (6, 15, 3)
-    resumed = rs.study(tmp_path / "mine.toml", out=tmp_path / "one", progress=False)  # nothing is refused
+    resumed = rs.study(mine, out=tmp_path / "one", progress=False)  # nothing is refused
     assert resumed.table() == found.table()
 
 
