@@ -128,7 +128,13 @@ def order_test(values: FloatArray, unit: IntArray | None = None, *, alike: bool 
 
     found, rng = statistics(ranks), np.random.default_rng(0)
     named = max(found, key=lambda name: found[name])
-    again = rng.permutation if alike else lambda x: x * rng.choice((-1.0, 1.0), n)
+
+    def signed(ranks: FloatArray) -> FloatArray:
+        drawn = ranks * rng.choice((-1.0, 1.0), n)
+        drawn -= drawn.mean()  # as the values themselves: else its sums wander where theirs return to zero
+        return np.asarray(drawn / drawn.std())
+
+    again = rng.permutation if alike else signed
     p, _ = permutation_p_value(found[named], lambda: max(statistics(again(ranks)).values()))
     return AssumptionTest(p, found[named], f"{named} of {n} units in log order")
 

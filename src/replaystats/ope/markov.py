@@ -53,8 +53,9 @@ def markov_tests(
     state hides. Rewards may depend on earlier rewards: a user's level, which no action moves, biases
     nothing, and units carry it into the interval. Tests:
 
-    - "history": next states depend on the state, action or reward before; or mean rewards on earlier states
-      and actions; or both rewards and logged actions on the reward before;
+    - "history": next states depend on state and action one or two steps before, on the reward before or on
+      the mean of earlier actions; or mean rewards on these; or both rewards and logged actions on the reward
+      before;
     - "step": next states or mean rewards depend on the step of the episode;
     - "ends": whether the episode ends depends on the step;
     - "calendar": next states or mean rewards depend on the place of the episode in the log.
@@ -155,6 +156,11 @@ class _Log:
         total = np.cumsum(self.acts, axis=0) - self.acts
         return np.asarray((total - total[self.start]) / np.maximum(self.step, 1)[:, None])
 
+    def earlier(self, values: np.ndarray, fill: Any) -> np.ndarray:
+        """Return what values (N, ...) were two steps before; `fill` where there was no such step."""
+        known = (self.step >= 2).reshape(-1, *(1,) * (values.ndim - 1))
+        return np.where(known, np.roll(values, 2, axis=0), fill)
+
     def rows(self, later: bool, most: int) -> IntArray:
         """Return all steps, or those with one before; at most so many, from all over the log."""
         own = np.flatnonzero(~self.first) if later else np.arange(len(self.first))
@@ -211,7 +217,8 @@ def _discrete(log: _Log, rng: np.random.Generator) -> Tests:
     moved, ended = np.zeros((len(pair), 0)), log.terminal[:, None].astype(np.float64)
     if log.states.dtype.kind in "fiub":
         moved = np.where(log.terminal[:, None], log.states, log.next_states)
-    histories = (state[before], actions[before], paid[before], pair[before])
+    longer = (log.earlier(actions, -1), log.earlier(pair, -1), _bins(log.past[:, 0]))
+    histories = (state[before], actions[before], paid[before], pair[before], *longer)
     tried: dict[str, tuple[IntArray, Sequence[IntArray], FloatArray, np.ndarray]] = {
         "history": (follows, histories, moved, log.rewards[before]),
         "step": (follows, (steps,), moved, log.step),
@@ -223,7 +230,8 @@ def _discrete(log: _Log, rng: np.random.Generator) -> Tests:
             each = [label[own] for label in labels]
             yield name, permutation_test([outcome[own]], each, pair[own], rng, amounts[own], order[own])
     some = {"step": _one_hot(steps), "calendar": _waves(log.start)}
-    some["history"] = np.column_stack([log.past, *(_common(x[before]) for x in (actions, state, pair))])
+    known = (actions[before], state[before], pair[before], *longer[:2])
+    some["history"] = np.column_stack([log.past, *(_common(_codes(x)) for x in known)])
     own = log.rows(False, SAMPLED_ROWS)
     place, after = (_standard_within(x[own], pair[own]) for x in (_waves(log.start), _common(follows + 1)))
     yield from _calendar(place, after, actions[own], log.unit[own])
@@ -384,6 +392,7 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
         "paid": log.rewards[own, None],
         "end": log.terminal[own, None].astype(np.float64),
         "before": given[own - 1] if later else none,
+        "earlier": log.earlier(given, given.mean(axis=0))[own] if later else none,
         "earned": log.rewards[own - 1, None] if later else none,
         "past": log.past[own] if later else none,
         "step": _waves(log.step)[own],
@@ -393,8 +402,9 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
     edges = np.cumsum([part.shape[1] for part in columns.values()])[:-1]
     part = dict(zip(columns, np.split(left, edges, axis=1), strict=True))
     actions = log.acts[own, 0] if log.labelled else np.zeros(len(own), dtype=np.int64)
+    longer = np.column_stack([part["earlier"], part["past"]])
     history = _by_action(np.column_stack([part["before"], part["earned"]]), actions)
-    yield "history", covariance_test(part["moved"], history, rng)
+    yield "history", covariance_test(part["moved"], np.column_stack([history, longer]), rng)
     yield "step", covariance_test(part["moved"], _by_action(part["step"], actions), rng)
     yield "ends", covariance_test(part["end"], part["step"], rng)
     paid, unit = part["paid"][:, 0], log.unit[own]
@@ -406,8 +416,8 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
     left, hidden = np.zeros(len(log.first)), np.zeros(len(log.first))
     left[own] = paid
     hidden[own] = paid - part["moved"] @ np.linalg.lstsq(part["moved"], paid, rcond=None)[0]
-    before = _noticed(np.column_stack([part["before"], part["past"]]))
-    yield "history", mean_test(log.innovations(left, hidden)[own], _by_action(before, actions), unit)
+    before = np.column_stack([_by_action(_noticed(part["before"]), actions), _noticed(longer)])
+    yield "history", mean_test(log.innovations(left, hidden)[own], before, unit)
     for name in ("step", "calendar"):
         yield name, mean_test(paid, _by_action(part[name], actions), unit)
     earned = _noticed(part["earned"])

@@ -47,6 +47,23 @@ def test_a_pivot_whose_limits_are_left_out_has_the_interval_of_its_noise() -> No
     assert found.squared_error == pytest.approx(0.5**2 + 0.05**2)
 
 
+def test_rounding_is_no_order_of_the_log() -> None:
+    """On a ring, nothing is random but the actions: a count model without any error leaves rounding alone."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        acts = rng.integers(2, size=(60, 6))
+        places = np.cumsum(np.c_[np.zeros((60, 1), int), 2 * acts - 1], axis=1) % 5
+        data = rs.Trajectories(
+            places[..., None],
+            rewards=0.2 * places[:, :-1],
+            actions=acts,
+            terminated=True,
+            behavior_probability=np.full((60, 6), 0.5),
+        )
+        found = rs.evaluate(data, lambda s: np.tile([0.25, 0.75], (len(s), 1)), discount=1.0)
+        assert found.reliable
+
+
 def outside_start(**settings: object) -> rs.Evaluation:
     rng = np.random.default_rng(0)
     s, a = rng.normal(size=(60, 5, 1)), rng.integers(0, 2, (60, 4))
