@@ -11,8 +11,9 @@ features, so that neither side computes any:
 - bumps, singular: 2.0 of its spacing, where the matrix is singular to rounding.
 
 The plug-in is moments and one solve in NumPy; the fit is `LSTD.fit` with its defaults, then
-`confidence_interval` at 50 states. Times are the smallest processor times of some rounds, in turns in one
-process, after a first one that is not counted; peak memory is what `tracemalloc` sees during one more fit.
+`confidence_interval` at 50 states. Every row is a process of its own, because what one needs of memory
+changes what the next pays for it. Times are the smallest processor times of some rounds, in turns, after a
+first one that is not counted; peak memory is what `tracemalloc` sees during one more fit.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import subprocess
+import sys
 import time
 import tracemalloc
 import warnings
@@ -125,14 +128,28 @@ def measure(kind: str, singular: bool, q: int, rounds: int) -> dict[str, object]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--row", help=argparse.SUPPRESS)  # of a process that measures
     arguments = parser.parse_args()
-    found = []
     warnings.simplefilter("ignore", rs.ReplayWarning)
+    if arguments.row is not None:
+        kind, singular, q = arguments.row.split(":")
+        print(json.dumps(measure(kind, singular == "True", int(q), arguments.rounds)))
+        return
+    found = []
     for kind, singular, q in itertools.product(KINDS, (False, True), arguments.sizes):
-        found.append(measure(kind, singular, q, arguments.rounds))
+        command = [
+            sys.executable,
+            __file__,
+            "--rounds",
+            str(arguments.rounds),
+            "--row",
+            f"{kind}:{singular}:{q}",
+        ]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        found.append(json.loads(ran.stdout))
         print(found[-1], flush=True)
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -158,7 +158,7 @@ def equilibrate(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     >>> float((r[:, None] * np.array([[4.0, 2.0**30], [2.0**30, 2.0**60]]) * c).max())
     1.0
     """
-    rows, columns = _unit_scales(A)
+    rows, columns = _unit_scales(A, rounds=10)  # of 2^1000, a factor of two is left
     return np.exp2(np.round(rows)), np.exp2(np.round(columns))
 
 
@@ -178,7 +178,7 @@ def in_span(rows: FloatArray, *others: FloatArray) -> tuple[FloatArray, ...]:
     return tuple(np.asarray((each / unit) @ basis) for each in (rows, *others))
 
 
-def _unit_scales(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _unit_scales(A: FloatArray, rounds: int = 20) -> tuple[FloatArray, FloatArray]:
     """Return log2 of the scales of rows and columns, (..., q), that bring their largest entries to 1.
 
     The logarithms of the scales halve in every round (Ruiz 2001), so 20 rounds undo any units. Large matrices
@@ -189,7 +189,7 @@ def _unit_scales(A: FloatArray) -> tuple[FloatArray, FloatArray]:
         size: Any = np.log2(np.abs(A)).astype(kind)  # zeros stay out of every maximum, as minus infinity
     rows, columns = np.zeros((2, *A.shape[:-1]))
     empty = [np.isneginf(size.max(axis=axis)) for axis in (-1, -2)]
-    for _ in range(20):  # every round halves what is left
+    for _ in range(rounds):  # every round halves what is left
         r, c = (size.max(axis=axis) / 2 for axis in (-1, -2))
         r[empty[0]], c[empty[1]] = 0.0, 0.0
         size -= r[..., :, None]

@@ -203,7 +203,7 @@ def solve_all(
     if not solver.is_linear:
         return solver.solve_full(moments), np.empty((0, 0))
     if id(solver) not in moments.solved:
-        moments.solved[id(solver)] = solver, solver.solve_beside(moments, *total, np.eye(moments.n_basis))
+        moments.solved[id(solver)] = solver, solver.solve_beside(moments, *total)
     found: Solution = moments.solved[id(solver)][1]
     b = total[1]
     theta, inverse = found.theta[:, :, : -len(b)], found.theta[0, :, -len(b) :]

@@ -231,7 +231,12 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
     @property
     def resampling_(self) -> Resampling:
         """How subsets are drawn: `resampling`, with the default of every field that was left out."""
-        return self.resampling.filled(_defaults(type(self)))
+        given, filled = vars(self).get("_filled", (None, None))
+        if given is not self.resampling:  # asked for several times in a fit
+            filled = self.resampling.filled(_defaults(type(self)))
+            self._filled = self.resampling, filled
+        assert isinstance(filled, Resampling)
+        return filled
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``resampling__size=0.3`` replaces one field of `resampling`.

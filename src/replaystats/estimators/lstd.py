@@ -18,6 +18,7 @@ from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values
 from ..moments import FactoredMoments, lstd_moments, phibe_moments
 from ..moments.factored import HeldMoments
+from ..moments.lstd import lstd_steps
 from ..moments.sparse import SparseMoments, sparse_value_moments
 from ..moments.steps import DiscountLike, ImportanceLike, check_log, reward_unit, step_ratios
 from ..moments.units import block_labels, one_step_each
@@ -162,15 +163,14 @@ class LSTD(PolicyEvaluation):
         )
 
     def _steps(self, data: Trajectories) -> FactoredMoments:
-        steps = lstd_moments(
-            data,
-            self.basis_,
-            discount=self.discount,
-            trace=self.trace,
-            importance=self.importance,
-            center_rewards=self._centered,
-            factored=True,
-        )
+        options: dict[str, Any] = {
+            "discount": self.discount,
+            "trace": self.trace,
+            "importance": self.importance,
+        }
+        if not self._centered:
+            return lstd_steps(data, self.basis_, **options)
+        steps = lstd_moments(data, self.basis_, center_rewards=True, factored=True, **options)
         assert isinstance(steps, FactoredMoments)
         return steps
 

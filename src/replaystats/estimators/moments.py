@@ -346,7 +346,7 @@ class ReplayedMoments(Replayed):
 
 def _check_determined(moments: FactoredMoments) -> None:
     """Refuse more functions than there are steps where so many unknowns take more than a minute."""
-    steps, q = len(moments.left), moments.n_basis
+    steps, q = moments.n_steps, moments.n_basis
     if q > steps and (seconds := solve_seconds(MANY, q)) > ANNOUNCED_WORK:
         rule = f"of at most one function a step where systems are large ({steps} steps)"
         got = f"{q} functions, whose subsets take about {seconds / 60:.0f} minutes"

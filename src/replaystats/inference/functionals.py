@@ -10,6 +10,7 @@ others, and d is the policy's discounted mass on such states.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -35,7 +36,7 @@ NEGLIGIBLE = 1e-9
 _ESTIMABLE = 1e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ValueRange:
     """Between which numbers values lie, and at which points.
 
@@ -68,6 +69,15 @@ class ValueRange:
         """Return the least and the largest sum of values with these weights (m, q), shape (m,) each."""
         up, down = np.maximum(weights, 0.0).sum(axis=1), np.maximum(-weights, 0.0).sum(axis=1)
         return up * self.low - down * self.high, up * self.high - down * self.low
+
+    @cached_property
+    def decomposed(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """A scale (q,), orthonormal U (P, r) and R (q, r), of full rank: ``points / scale @ R`` is U."""
+        assert self.points is not None
+        scale = np.maximum(np.abs(self.points).max(axis=0), np.finfo(float).tiny)
+        left, sizes, right = np.linalg.svd(self.points / scale, full_matrices=False)
+        known = sizes > 1e-15 * sizes[0]  # as a pseudo-inverse of NumPy
+        return scale, left[:, known], right[known].T / sizes[known]
 
     def __str__(self) -> str:
         how = "given" if self.source == "given" else "rewards seen, over 1 - discount"
@@ -297,14 +307,10 @@ def _is_logged(X: FloatArray, limits: ValueRange, undetermined: BoolArray) -> Bo
 
     These are determined by the equations, and have no larger leverage than the logged states.
     """
-    assert limits.points is not None
     if limits.source == "given":
         return np.ones(len(X), dtype=bool)
-    scale = np.maximum(np.abs(limits.points).max(axis=0), np.finfo(float).tiny)
-    _, sizes, directions = np.linalg.svd(limits.points / scale, full_matrices=False)
-    known = sizes > 1e-15 * sizes[0]  # as a pseudo-inverse of NumPy
-    root = directions[known].T / sizes[known]  # leverages are squared lengths of X times it
-    largest, own = (np.square(rows / scale @ root).sum(axis=1) for rows in (limits.points, X))
+    scale, left, root = limits.decomposed
+    largest, own = (np.square(rows).sum(axis=1) for rows in (left, X / scale @ root))  # leverages
     return np.asarray(~undetermined & (own <= largest.max() * (1 + NEGLIGIBLE)))
 
 
@@ -333,8 +339,8 @@ def _ones(limits: ValueRange) -> FloatArray:
     assert points is not None
     if np.allclose(points.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
         return np.ones(points.shape[1])
-    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)
-    return np.asarray(np.linalg.lstsq(points / scale, np.ones(len(points)))[0] / scale)
+    scale, left, root = limits.decomposed
+    return np.asarray(root @ left.sum(axis=0) / scale)
 
 
 def with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -> HeldMoments:

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import ArpackError, eigs
 
 from .._core.choice import Choice
 from .._core.linalg import cholesky_stack, indefinite_stack
-from .._core.thresholds import FAR, HEAVY_TAIL, MANY, MIN_EFFECTIVE, SMALL_SHARE
+from .._core.thresholds import FAR, HEAVY_TAIL, MANY, MIN_EFFECTIVE, SMALL, SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
@@ -233,6 +233,27 @@ class Stability:
             and not self.sign_changed.any()
         )
 
+    @property
+    def nearly_linear(self) -> bool:
+        """Whether answers of a singular system are all but linear in the counts of their subsets.
+
+        The linear part has mean zero whatever the inverse in it is worth, so that it may be taken off where
+        that leaves little: of what subsets change in the equations of all data, less than `SMALL`. A subset
+        beyond a pole leaves far more.
+        """
+        replicates, part = self.replicates, self.linear_part
+        if part is None or self.linear is None or replicates.failed.any():
+            return False
+        A = self.linear.sums[0]
+        size = np.sqrt(np.abs(np.diagonal(A)))
+        equations = A / np.where(size > 0, size, 1.0)[:, None]
+        changes = replicates.theta - self.linear.theta
+        left, taken = (
+            float(np.sum(np.square(np.moveaxis(values, 1, -1) @ equations.T)))
+            for values in (changes - part.values, part.values)
+        )
+        return left < SMALL * taken
+
     def theta_variance(self, method: str = "mean") -> ReplayVariance:
         """Return the covariance of theta of an average, with the control variate where that is allowed."""
         replicates, controlled = self.replicates, method == "controlled"
@@ -310,6 +331,8 @@ def usual_method(stability: Stability | None) -> Choice:
         return Choice("controlled", "no subset crosses singularity: the linear part may be taken off")
     if stability.replicates.plan.subset_weights is not None:
         return Choice("mean", "a weighted plan has no median")
+    if stability.singular and stability.nearly_linear:
+        return Choice("controlled", f"{stability.singular}, but answers are all but linear in their subsets")
     return _median(stability)
 
 

@@ -7,7 +7,7 @@ long observations, are multiplied out (`Moments`), others stay factored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -52,6 +52,8 @@ class FactoredMoments(InMemory):
 
     Attributes
     ----------
+    n_steps : int
+        Number of steps N of all observations.
     one_step_each : bool
         Whether every observation is one step.
 
@@ -63,14 +65,19 @@ class FactoredMoments(InMemory):
     (FactoredMoments(n=2, q=1, 3 steps, symmetric), (array([[14.]]), array([14.])))
     """
 
-    __slots__ = ("left", "offsets", "one_step_each", "response", "right")
+    __slots__ = ("left", "n_steps", "offsets", "one_step_each", "response", "right")
 
     def __init__(self, left: Any, right: Any, response: Any, offsets: IntArray) -> None:
         self.left, self.right, self.response, self.offsets = left, right, response, offsets
-        n = len(offsets) - 1
-        self.one_step_each = len(left) == n
+        n, self.n_steps = len(offsets) - 1, int(offsets[-1])
+        self.one_step_each = self.n_steps == n
         n_outputs = response.shape[1] if response.ndim == 2 else None
         self._size(left, n, int(left.shape[1]), n_outputs, right is left)
+
+    def taken(self, observations: IntArray) -> FactoredMoments:
+        """Return the moments of some observations, in that order (they may repeat)."""
+        ends = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[observations])])
+        return self.with_steps(self.steps_of(observations), ends)
 
     def steps_of(self, observations: IntArray) -> IntArray:
         """Return the steps of `observations` (which may repeat), one after the other."""
@@ -114,11 +121,8 @@ class FactoredMoments(InMemory):
 
     def merged(self, order: IntArray, starts: IntArray) -> FactoredMoments:
         """See `Moments`: the steps of every group side by side, as one observation."""
-        return self.with_steps(self.steps_of(order), self.ends_of(order)[starts])
-
-    def ends_of(self, order: IntArray) -> IntArray:
-        """Return where each observation would begin, and the last one end, if they came in that order."""
-        return np.concatenate([[0], np.cumsum(np.diff(self.offsets)[order])])
+        found = self.taken(order)
+        return FactoredMoments(found.left, found.right, found.response, found.offsets[starts])
 
     def with_output(self, output: int) -> FactoredMoments:
         """See `Moments`."""
@@ -186,7 +190,61 @@ class FactoredMoments(InMemory):
         return found[0] if len(found) == 1 else take_rows(xp.concat(found), np.argsort(np.concatenate(order)))
 
     def _steps_in_words(self) -> str:
-        return f", {len(self.left)} steps"
+        return f", {self.n_steps} steps"
+
+
+class DeferredMoments(FactoredMoments):
+    """The same, whose `left` and `right` are made when they are asked for, of all observations or some.
+
+    The features of a long log, summed into groups a few at a time, are never held at once.
+
+    Parameters
+    ----------
+    make : callable
+        Takes the numbers of observations, or None for all of them, and returns their `FactoredMoments`.
+    held : ndarray
+        One of what they are made from.
+    response, offsets
+        As for `FactoredMoments`.
+    n_basis : int
+        q.
+
+    Examples
+    --------
+    >>> steps = np.array([[1.0], [2.0], [3.0]])
+    >>> known = FactoredMoments(steps, 2 * steps, steps[:, 0], np.array([0, 2, 3]))
+    >>> make = lambda some: known if some is None else known.taken(some)
+    >>> later = DeferredMoments(make, steps, known.response, known.offsets, 1)
+    >>> later.taken(np.array([1])).total()[0], later.total()[0]
+    (array([[18.]]), array([[28.]]))
+    """
+
+    __slots__ = ("make",)
+
+    def __init__(
+        self,
+        make: Callable[[IntArray | None], FactoredMoments],
+        held: Any,
+        response: Any,
+        offsets: IntArray,
+        n_basis: int,
+    ) -> None:
+        self.make, self.response, self.offsets = make, response, offsets
+        n, self.n_steps = len(offsets) - 1, int(offsets[-1])
+        self.one_step_each = self.n_steps == n
+        self._size(held, n, n_basis, None, False)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only by what was not stored yet.
+        if name not in ("left", "right"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        made = self.make(None)
+        self.left, self.right = made.left, made.right
+        return getattr(self, name)
+
+    def taken(self, observations: IntArray) -> FactoredMoments:
+        """See the base class."""
+        return self.make(observations)
 
 
 HeldMoments: TypeAlias = Moments | FactoredMoments
@@ -242,13 +300,13 @@ def is_written_out(moments: HeldMoments) -> bool:
     if isinstance(moments, Moments):
         return True
     q, n = moments.n_basis, moments.n_observations
-    if is_accelerator(moments.left):  # which multiplies stacks of matrices at full speed
-        free = free_memory(moments.left) or device_memory_budget()
+    if is_accelerator(moments.held):  # which multiplies stacks of matrices at full speed
+        free = free_memory(moments.held) or device_memory_budget()
         return 8 * n * moments.n_columns <= free // 4
     if 8 * n * q * (q + (moments.n_outputs or 1)) > memory_budget() // 2:
         return False
-    written, factored = held_costs(q, n, len(moments.left))
-    return written - factored < _UNNOTICED if q <= SMALL_BASIS else len(moments.left) >= q * n
+    written, factored = held_costs(q, n, moments.n_steps)
+    return written - factored < _UNNOTICED if q <= SMALL_BASIS else moments.n_steps >= q * n
 
 
 def held_costs(q: int, n: int, n_steps: int, n_resamples: int = _USUAL_SUBSETS) -> tuple[float, float]:
@@ -283,9 +341,9 @@ def written_out_for(moments: FactoredMoments, n_resamples: int, share: float) ->
     q, n = moments.n_basis, moments.n_observations
     # Beside the matrices the sums, which are held twice while they are joined.
     numbers = (n + n_resamples) * moments.n_columns
-    if is_foreign(moments.left) or 8 * numbers > memory_budget() // 2:
+    if is_foreign(moments.held) or 8 * numbers > memory_budget() // 2:
         return moments
-    written, factored = form_costs(q, n, len(moments.left), n_resamples, share)
+    written, factored = form_costs(q, n, moments.n_steps, n_resamples, share)
     return moments.multiply_out() if written < factored else moments
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import like, take_rows
+from .._core.arrays import is_foreign, like, take_rows
 from .._core.entries import as_flags
 from .._core.errors import must_be
+from .._core.thresholds import MANY
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
     check_array,
@@ -23,8 +25,8 @@ from .._core.validation import (
 )
 from ..basis import Basis
 from ..data import Trajectories
-from ..data._flat import gather
-from .factored import FactoredMoments, HeldMoments, choose_form
+from ..data._flat import gather, offsets_of
+from .factored import DeferredMoments, FactoredMoments, HeldMoments, choose_form
 from .steps import (
     DiscountLike,
     ImportanceLike,
@@ -100,32 +102,110 @@ def lstd_moments(
     >>> A[0, 0], b[0]
     (np.float64(1.0), np.float64(2.0))
     """
-    check_log(data, basis)
-    check_dense(data, basis)
     center_rewards, factored = check_bool(center_rewards, "center_rewards"), check_bool(factored, "factored")
-    gamma = step_discounts(data, discount, discount_rate)
-    trace = check_real(trace, "trace", low=0.0, high=1.0)
-    ratios = step_ratios(importance, data)
+    log = _log(data, basis, discount, discount_rate, trace, importance, reward)
     if center_rewards:
         _check_continuing(data)
-    states, start = data.held("states"), gather(data.offsets[:-1], data.n_steps)  # (N,)
-    # Logged rewards need only the kind of the states, and no copy of them.
-    places = states if reward is None else take_rows(states, start)
-    rewards = step_rewards(reward, data.held("rewards"), places)
-    terminal = np.zeros(data.n_transitions, dtype=np.bool_)
-    terminal[data.step_offsets[1:] - 1] = data.terminated
-    features = basis(states)  # (N + n, q): every state once, not twice
-    here = take_rows(features, start)
-    right = take_rows(features, start + 1)  # a copy, and the one that there is
-    right *= like(-gamma * ~terminal, here)[:, None]
-    right += here
-    left = here
-    if trace > 0.0 or ratios is not None:
-        left = eligibility_traces(here, trace * gamma, data.step_offsets, ratios)
-    moments = FactoredMoments(left, right, rewards, data.step_offsets)
+    moments = log.moments()
     if center_rewards:
-        moments = _with_mean_reward(moments, (1.0 - gamma) / reward_unit(discount, discount_rate))
+        moments = _with_mean_reward(moments, (1.0 - log.gamma) / reward_unit(discount, discount_rate))
     return moments if factored else choose_form(moments)
+
+
+def lstd_steps(
+    data: Trajectories,
+    basis: Basis,
+    *,
+    discount: DiscountLike,
+    trace: float,
+    importance: ImportanceLike,
+) -> FactoredMoments:
+    """Return the same moments of single steps, made later where they may be dealt into groups."""
+    log = _log(data, basis, discount, None, trace, importance, None)
+    if data.n_trajectories < 2 * MANY or is_foreign(log.states):
+        return log.moments()
+    return DeferredMoments(log.moments, log.states, log.rewards, data.step_offsets, basis.n_basis)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Log:
+    """What the moments of steps are made from: checked, and nothing yet as wide as the basis."""
+
+    data: Trajectories
+    states: Any  # (N + n, d), where they live
+    basis: Basis
+    gamma: FloatArray  # (N,)
+    trace: float
+    ratios: FloatArray | None  # (N,)
+    rewards: FloatArray  # (N,)
+
+    def moments(self, episodes: IntArray | None = None) -> FactoredMoments:
+        """Return the moments of the steps of some episodes, or of all."""
+        data, states = self.data, self.states
+        n_steps, offsets, ends = data.n_steps, data.step_offsets, data.terminated
+        gamma, ratios, rewards = self.gamma, self.ratios, self.rewards
+        if episodes is None:
+            check_dense(data, self.basis)
+        else:
+            states = _runs(states, data.offsets, episodes)
+            gamma, rewards = _runs(gamma, offsets, episodes), _runs(rewards, offsets, episodes)
+            ratios = None if ratios is None else _runs(ratios, offsets, episodes)
+            n_steps, ends = n_steps[episodes], ends[episodes]
+            offsets = offsets_of(n_steps)
+        weight = -gamma  # of the next state: 0 where it is absorbing
+        weight[offsets[1:][ends] - 1] = 0.0
+        features = self.basis(states)  # (N + n, q): every state once, not twice
+        left, following = _before_and_after(features, n_steps)
+        right = following * like(weight, features)[:, None]
+        right += left
+        if self.trace > 0.0 or ratios is not None:
+            left = eligibility_traces(left, self.trace * gamma, offsets, ratios)
+        return FactoredMoments(left, right, rewards, offsets)
+
+
+def _runs(rows: Any, offsets: IntArray, episodes: IntArray) -> Any:
+    """Return the rows of some episodes, one after the other."""
+    lengths = np.diff(offsets)
+    if (lengths == lengths[0]).all() and isinstance(
+        rows, np.ndarray
+    ):  # in larger pieces: several times faster
+        found = rows.reshape(len(lengths), lengths[0], *rows.shape[1:])[episodes]
+        return found.reshape(-1, *rows.shape[1:])
+    return take_rows(rows, gather(offsets[episodes], lengths[episodes]))
+
+
+def _before_and_after(features: Any, n_steps: IntArray) -> tuple[Any, Any]:
+    """Return the features of the states before and after every step, each (N, q)."""
+    if (n_steps == n_steps[0]).all() and isinstance(features, np.ndarray):
+        runs = features.reshape(len(n_steps), n_steps[0] + 1, features.shape[1])
+        return tuple(part.reshape(-1, features.shape[1]) for part in (runs[:, :-1], runs[:, 1:]))
+    before = gather(np.cumsum(n_steps + 1) - (n_steps + 1), n_steps)
+    return take_rows(features, before), take_rows(features, before + 1)
+
+
+def _log(
+    data: Trajectories,
+    basis: Basis,
+    discount: DiscountLike,
+    discount_rate: float | None,
+    trace: float,
+    importance: ImportanceLike,
+    reward: RewardLike,
+) -> _Log:
+    """Check what `lstd_moments` is given."""
+    check_log(data, basis)
+    states = data.held("states")
+    # Logged rewards need only the kind of the states, and no copy of them.
+    places = states if reward is None else take_rows(states, gather(data.offsets[:-1], data.n_steps))
+    return _Log(
+        data=data,
+        states=states,
+        basis=basis,
+        gamma=step_discounts(data, discount, discount_rate),
+        trace=check_real(trace, "trace", low=0.0, high=1.0),
+        ratios=step_ratios(importance, data),
+        rewards=step_rewards(reward, data.held("rewards"), places),
+    )
 
 
 def _check_continuing(data: Trajectories) -> None:

@@ -72,7 +72,7 @@ def step_discounts(
         discount = called(discount, "discount", lengths)
     if as_array(discount, "discount").ndim == 0:  # None was dealt with above
         factor = check_real(discount, "discount", low=0.0, high=1.0)
-        return np.full(data.n_transitions, factor)
+        return np.broadcast_to(np.float64(factor), (data.n_transitions,))
     factors = check_array(discount, "discount", ndim=1)  # type: ignore[arg-type]
     check_length(len(factors), data.n_transitions, "discount", "the steps of the data")
     if factors.min() < 0.0 or factors.max() > 1.0:

@@ -144,7 +144,7 @@ def one_step_each(moments: HeldMoments) -> HeldMoments:
     """Return factored moments with every step as an observation of its own; others as they are."""
     if isinstance(moments, Moments) or moments.one_step_each:
         return moments
-    every_step = np.arange(len(moments.left) + 1)
+    every_step = np.arange(moments.n_steps + 1)
     return FactoredMoments(moments.left, moments.right, moments.response, every_step)
 
 
@@ -251,7 +251,7 @@ def choose_grouping(moments: HeldMoments, n_resamples: int, rng: RandomLike = No
     n, written, held = moments.n_observations, is_written_out(moments), moments.held
     if n < 2 * MANY:
         return None
-    n_steps = len(moments.left) if isinstance(moments, FactoredMoments) else n
+    n_steps = moments.n_steps if isinstance(moments, FactoredMoments) else n
     cost = held_costs(moments.n_basis, n, n_steps, n_resamples)[0 if written else 1]
     cost *= _DEVICE_SHARE if is_accelerator(held) else 1.0
     # Devices sum written-out matrices at full speed, and factors that they could not write out hardly at all.
@@ -296,14 +296,16 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     order, starts = by_label(grouping.labels)
     if isinstance(moments, Moments) or 8 * grouping.n_groups * moments.n_columns > memory_budget() // 2:
         return moments.merged(order, starts)
-    if is_foreign(moments.left):
+    if is_foreign(moments.held):
         return moments.merged(order, starts).multiply_out()
-    # A few groups at a time stay in the cache.
-    steps, ends = moments.steps_of(order), moments.ends_of(order)[starts]
-    size = max(1, _GATHERED // int(2 * moments.n_basis * np.diff(ends).max()))
+    # A few groups at a time stay in the cache, and their features are made only then.
+    steps = np.bincount(grouping.labels, weights=np.diff(moments.offsets))
+    size = max(1, _GATHERED // int(2 * moments.n_basis * steps.max()))
     rows = np.empty((grouping.n_groups, moments.n_columns))
     for first in range(0, len(rows), size):
-        bounds = ends[first : first + size + 1]
-        part = moments.with_steps(steps[bounds[0] : bounds[-1]], bounds - bounds[0])
-        rows[first : first + size] = part.multiplied_rows()
+        bounds = starts[first : first + size + 1]
+        part = moments.taken(order[bounds[0] : bounds[-1]])
+        ends = part.offsets[bounds - bounds[0]]
+        groups = FactoredMoments(part.left, part.right, part.response, ends)
+        rows[first : first + size] = groups.multiplied_rows()
     return moments.wrap(rows)

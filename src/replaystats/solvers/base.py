@@ -237,24 +237,23 @@ class Solver(ABC):
     def solve_full(self, moments: AnyMoments) -> Solution:
         """Solve the one system of all observations, as a stack of one."""
         A, b = moments.total()
-        found = self.solve_beside(moments, A, b, np.empty((moments.n_basis, 0)))
-        return replace(found, theta=found.theta.reshape(1, *b.shape))
+        found = self.solve_beside(moments, A, b)
+        return replace(found, theta=found.theta[:, :, : -len(b)].reshape(1, *b.shape))
 
-    def solve_beside(self, moments: AnyMoments, A: FloatArray, b: FloatArray, right: FloatArray) -> Solution:
-        """Solve the one system A, b of all observations and, in further columns, that of `right` (q, r).
+    def solve_beside(self, moments: AnyMoments, A: FloatArray, b: FloatArray) -> Solution:
+        """Solve the one system A, b of all observations and, in q further columns, for the inverse.
 
         A plain inverse of an ill-conditioned matrix is refined with the residuals of the observations, which
         are far more accurate than those of their sums (corrected seminormal equations, Bjorck 1987): least
         squares then agree with a QR decomposition of the data.
         """
-        columns = np.concatenate([b.reshape(len(b), -1), right], axis=1)
+        columns = np.concatenate([b.reshape(len(b), -1), np.eye(len(b))], axis=1)
         solution = self.solve(A[None], columns[None], symmetric=moments.symmetric)
         if not (self.plain and solution.condition[0] > REFINE_FROM and _rereadable(moments)):
             return solution
-        n_outputs = columns.shape[1] - right.shape[1]
-        theta = solution.theta[0, :, :n_outputs].reshape(b.shape)
-        residual = np.asarray(moments.residuals(theta)).sum(axis=0).reshape(1, len(b), n_outputs)
-        solution.theta[:, :, :n_outputs] += self.solve(A[None], residual, symmetric=moments.symmetric).theta
+        answer, inverse = solution.theta[:, :, : -len(b)], solution.theta[:, :, -len(b) :]
+        residual = np.asarray(moments.residuals(answer.reshape(b.shape))).sum(axis=0)
+        answer += inverse @ residual.reshape(answer.shape)  # a view; a correction needs few digits
         return solution
 
 

@@ -216,7 +216,7 @@ def summed_variance(
     root = np.sqrt(counts)
     total = np.zeros(maps.shape[:2])
     squares = np.zeros(len(maps))
-    steps_each = len(moments.left) / len(moments) if isinstance(moments, FactoredMoments) else 1.0
+    steps_each = moments.n_steps / len(moments) if isinstance(moments, FactoredMoments) else 1.0
     size = max(1, int(BLOCK_NUMBERS / (moments.n_basis * max(moments.n_basis, len(theta)) * steps_each)))
     for first in range(0, len(distinct), size):
         block = slice(first, first + size)

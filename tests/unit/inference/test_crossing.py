@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -101,3 +102,23 @@ def test_every_threshold_is_compared_with_the_reference(statistic, strength, dat
     assert [word in warnings for word in words] == expected
     assert sum(expected) == n_doubts
     assert bool(stability.warnings("median")) == (np.mean(smallest <= 0) > 0.05)
+
+
+def test_linear_parts_are_taken_off_in_singular_systems_where_little_is_left():
+    """Overlapping bumps on many episodes are all but linear; on few they are not."""
+    rng = np.random.default_rng(0)
+    places = np.cumsum(
+        np.concatenate([rng.random((2000, 1)), 0.1 * rng.normal(size=(2000, 5))], axis=1), axis=1
+    )
+    many = rs.Trajectories(places % 1.0, np.sin(6 * places[:, :-1]) + 0.1 * rng.normal(size=(2000, 5)))
+    centers = np.linspace(-1, 1, 12)[:, None]
+    bumps = rs.basis.RBF(0.5 + centers / 2, bandwidth=0.3)
+    few = rs.simulate.ornstein_uhlenbeck(100, start="uniform", random_state=0)
+    wide = rs.basis.RBF(3 * centers, bandwidth=2.0)
+    for data, basis, method in ((many, bumps, "controlled"), (few, wide, "median")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", rs.ReplayWarning)  # directions at rounding level
+            estimate = rs.LSTD(basis, discount=0.9, random_state=0).fit(data).estimate_
+        assert estimate._stability.singular
+        assert (estimate.method, estimate._stability.nearly_linear) == (method, method == "controlled")
+        assert (len(estimate.replicates) < 50) == (method == "controlled")

@@ -1,10 +1,13 @@
 """Groups of observations: same sums, chosen by cost, and statistically the same estimator."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import replaystats as rs
 from oracles.groups import summed_by_group
+from replaystats.moments.lstd import lstd_steps
 from replaystats.moments.units import Grouping, choose_grouping, deal, grouped_moments
 
 
@@ -117,3 +120,41 @@ def test_groups_are_statistically_the_same():
     assert abs(ratio - 1) < 0.02
     spread = np.var(estimates, axis=0).sum(axis=1)
     assert abs(spread[1] / spread[0] - 1) < 0.03
+
+
+def test_features_of_long_logs_are_made_a_few_at_a_time():
+    rng, rows = np.random.default_rng(0), []
+
+    def functions(states):
+        rows.append(len(states))
+        return np.cos(states * np.arange(20))
+
+    data = rs.Trajectories(rng.normal(size=(20_000, 6)), rng.normal(size=(20_000, 5)), terminated=True)
+    options = {"discount": 0.9, "trace": 0.5}
+    model = rs.LSTD(rs.basis.FunctionBasis(functions, 20), random_state=0, **options).fit(data)
+    assert model.grouping_.n_groups == 100
+    assert max(rows) < len(data.states) / 10
+    assert sum(rows) < len(data.states) + 2000
+    expected = rs.moments.lstd_moments(data, rs.basis.FunctionBasis(functions, 20), **options).total()
+    for found, sums in zip(model.estimate_.moments.total(), expected, strict=True):
+        np.testing.assert_allclose(found, sums, rtol=1e-9, atol=1e-9 * np.abs(sums).max())
+
+
+def test_deferred_moments_of_ragged_episodes_with_ratios_are_the_moments():
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 6, size=300)
+    states = [rng.normal(size=n + 1) for n in lengths]
+    actions = [rng.integers(0, 2, n) for n in lengths]
+    rewards = [rng.normal(size=n) for n in lengths]
+    data = rs.Trajectories(states, rewards, actions, terminated=rng.random(300) < 0.5)
+    options = {"discount": 0.9, "trace": 0.3, "importance": lambda s, a: 0.5 + a}
+    later = lstd_steps(data, rs.basis.Polynomial(2), **options)
+    whole = rs.moments.lstd_moments(data, rs.basis.Polynomial(2), factored=True, **options)
+    some = rng.permutation(300)[:50]
+    found, expected = later.taken(some), whole.taken(some)
+    for name in ("left", "right", "response", "offsets"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        np.testing.assert_array_equal(getattr(later, name), getattr(whole, name))
+    plain = lstd_steps(data, rs.basis.Polynomial(2), discount=0.9, trace=0.0, importance=None)
+    again = pickle.loads(pickle.dumps(plain))
+    assert again.taken(some).n_steps == lengths[some].sum()
