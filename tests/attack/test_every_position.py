@@ -7,6 +7,7 @@ the middle or last, arrays are attacked that may be left out, and functions of t
 from __future__ import annotations
 
 import datetime
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -24,6 +25,7 @@ from attack.methods import METHODS, STATES, _buffer
 from attack.stand_ins import STAND_INS
 from attack.targets import BASIS, LOG, PATHS, SMALL, TARGETS, Target, X, Y, half
 from attack.trial import outcome
+from replaystats._core.validation import check_array, check_length
 from support.cases import slow_except
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of time and memory are Linux's")
@@ -259,6 +261,18 @@ class Answers(RegressorMixin, BaseEstimator):
         return self.function(X)
 
 
+class Learns(Answers):
+    """A regressor whose `fit` asks a function."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        found = check_array(self.function(X), "regressor", ndim=1)
+        check_length(len(found), len(y), "regressor", "y")
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.zeros(len(X))
+
+
 # name -> (what is done with the function, the function as it should be, what a refusal may name)
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[..., Any], tuple[str, ...]]] = {
     "evaluate, policy": (lambda f: rs.evaluate(LOG, f, discount=0.5), half, ("policy",)),
@@ -274,6 +288,11 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[..., Any], tuple[str, 
     ),
     "evaluate, regressor": (
         lambda f: rs.evaluate(LOG, half, discount=0.5, regressor=Answers(f)),
+        lambda pairs: pairs[:, 0],
+        ("regressor",),
+    ),
+    "evaluate, regressor that learns": (
+        lambda f: rs.evaluate(LOG, half, discount=0.5, regressor=Learns(f)),
         lambda pairs: pairs[:, 0],
         ("regressor",),
     ),
@@ -412,11 +431,14 @@ def test_functions_can_change_neither_arrays_nor_numpys_settings(name):
     assert np.geterr() == settings
 
 
-DRAWS = np.random.default_rng(0)
+DRAWS, COUNTED = np.random.default_rng(0), itertools.count()
 VARYING = {
     "drawn probabilities": lambda states: DRAWS.dirichlet([1.0, 1.0], len(states)),
     "drawn actions": lambda states: DRAWS.integers(2, size=len(states)),
     "norms over the batch": lambda states: np.tile([1 / len(states), 1 - 1 / len(states)], (len(states), 1)),
+    "ranks in the batch": lambda states: (states[:, 0] > states.mean()).astype(int),
+    "places in the batch": lambda states: np.arange(len(states)) % 2,
+    "calls counted": lambda states: np.full(len(states), next(COUNTED) % 2),
 }
 
 

@@ -50,7 +50,13 @@ def to_numpy(array: Any) -> np.ndarray:
         return np.asarray(array.get())
     if is_foreign(array) and not is_jax_array(array):
         return np.asarray(np.from_dlpack(array))
-    return np.asarray(array)
+    return np.asarray(decoded(array))
+
+
+def decoded(column: Any) -> Any:
+    """Return a column of Arrow without its dictionary: PyArrow fills missing entries of one with others."""
+    kind = getattr(column, "type", None)
+    return column.cast(kind.value_type) if hasattr(kind, "index_type") else column
 
 
 def check_unmasked(value: Any, name: str) -> None:

@@ -32,7 +32,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` when the block ends well, and vanishes when it does not.
 
     What killed programs left of earlier attempts is removed. The permissions of an existing file are kept. If
-    `path` is a link, the link is replaced, not what it points to.
+    `path` is a link, the link is replaced, not what it points to. Devices and pipes are refused.
 
     Parameters
     ----------
@@ -56,6 +56,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if target.parent == Path("/dev") or (target.exists() and not target.is_file()):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, which no file can replace", str(target))
     _remove_abandoned(target)
     partial = target.with_name(f"{_stem(target)}{secrets.token_hex(8)}.part")
     mode = _mode_of(target)

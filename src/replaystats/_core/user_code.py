@@ -118,6 +118,26 @@ def called(function: Callable[..., Any], name: str, *arrays: Any, **options: Any
             raise ValueError(must_be(name, "a function that returns", got)) from error
 
 
+@contextmanager
+def blamed(name: str, rule: str) -> Iterator[None]:
+    """Turn what code of the user raises into one sentence about `name`; our own refusals pass.
+
+    Examples
+    --------
+    >>> with blamed("policy", "a function of states"):
+    ...     [][0]
+    Traceback (most recent call last):
+    TypeError: `policy` must be a function of states; got IndexError from it (list index out of range).
+    """
+    try:
+        yield
+    except Exception as error:
+        if str(error).startswith("`"):
+            raise
+        got = f"{type(error).__name__} from it ({str(error).strip().rstrip('.')})"
+        raise TypeError(must_be(name, rule, got)) from error
+
+
 def _copy(array: Any) -> Any:
     if isinstance(array, dict):
         return {name: _copy(each) for name, each in array.items()}

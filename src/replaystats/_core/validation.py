@@ -88,7 +88,7 @@ def check_range(value: Any, name: str, *, strict: bool = False) -> tuple[float, 
     rule = "a pair (low, high) of numbers, low below high"
     if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, (str, bytes)) or len(value) != 2:
         raise TypeError(must_be(name, rule, repr(value)))
-    low, high = check_array(value, name, ndim=1, hint=f"It is {rule}.").tolist()
+    low, high = check_magnitude(check_array(value, name, ndim=1, hint=f"It is {rule}."), name).tolist()
     if low > high or (strict and low == high):
         raise ValueError(must_be(name, rule, repr(value)))
     return low, high

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._core.arrays import decoded
 from .._core.errors import must_be, require_extra
 from .._core.validation import check_instance, check_int, check_path
 
@@ -357,5 +358,7 @@ def _to_array(table: Any, columns: list[str]) -> np.ndarray:
 def _column(column: Any) -> np.ndarray:
     width = getattr(column.type, "list_size", None)
     if width is None:
-        return np.asarray(column.to_numpy())
+        return np.asarray(decoded(column).to_numpy())
+    if column.null_count:
+        raise ValueError(must_be("columns", "lists in every row", f"{column.null_count} missing ones"))
     return np.asarray(column.combine_chunks().flatten().to_numpy(zero_copy_only=False)).reshape(-1, width)

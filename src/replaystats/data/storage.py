@@ -123,7 +123,7 @@ def _metadata(schema: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads(found)
         written, check = int(about["format"]), about.pop("check", None)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         got = f'metadata in "{Path(path).name}" that cannot be read'
         raise ValueError(must_be("path", rule, got, DAMAGED)) from error
     if written != FORMAT:  # before the checksum: another format may have another one

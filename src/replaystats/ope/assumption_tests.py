@@ -15,6 +15,7 @@ from scipy.spatial import cKDTree
 
 from .._core.thresholds import DRAWS, FAR, MARKOV_NEGLIGIBLE, MIN_EFFECTIVE, SAMPLED_ROWS
 from .._core.typing import ArrayLike, FloatArray, IntArray
+from .policies import one_hot
 
 # Batch: ends and steps among which neighbours are looked for, at most.
 _MOST_ENDS, _MOST_STEPS = 500, 20_000
@@ -281,7 +282,7 @@ def calibration_test(
     n, n_actions = probabilities.shape
     cells = [np.zeros(n, dtype=np.intp)] + [_tenths(column) for column in probabilities.T[:n_actions]]
     cells += [] if states is None else [_tenths(column) for column in states.T]
-    excess = np.eye(n_actions)[actions] - probabilities
+    excess = one_hot(actions, n_actions) - probabilities
     found: list[tuple[float, float, str]] = []
     for cell in cells:
         for label in np.unique(cell):

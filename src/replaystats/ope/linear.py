@@ -12,7 +12,9 @@ from scipy import special
 
 from .._core.thresholds import CHECK_LEVEL, HIGHEST_ORDER, MANY, MIN_EFFECTIVE, N_INSTRUMENTS, NEGLIGIBLE
 from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_memory, check_rows_magnitude, check_work
 from ..basis import RBF, Basis, Fourier, Polynomial, Squashed
+from ..engine.sums import solve_seconds
 from .intervals import GroupJackknife
 from .problem import Problem
 
@@ -47,7 +49,10 @@ class Features:
 
     def here(self, rows: slice) -> FloatArray:
         """Return the features of logged states (and continuous actions), shape (m, q)."""
-        return self._once("here", rows, lambda: self.basis(self.problem.places_at(rows)))
+        return self._once("here", rows, lambda: self._at(self.problem.places_at(rows)))
+
+    def _at(self, places: FloatArray) -> FloatArray:
+        return check_rows_magnitude(self.basis(places), "basis", hint="Lower its degree, or take Squashed.")
 
     def ahead(self, rows: slice) -> FloatArray:
         """Return the features of the next states, shape (m, q)."""
@@ -152,6 +157,7 @@ def fit_linear(problem: Problem, basis: Basis, rewards: FloatArray | None = None
     place, the value at the start is that of these values' correction.
     """
     features = Features(problem, basis)
+    _check_size(features)
     sums = _group_sums(features, problem.rewards if rewards is None else rewards)
     total, goal = sums.matrices.sum(axis=0), sums.right.sum(axis=0)
     theta = solve(total, goal)
@@ -160,6 +166,16 @@ def fit_linear(problem: Problem, basis: Basis, rewards: FloatArray | None = None
     others, rest = starts - sums.starts[:-1], np.maximum(n - sums.counts[:-1], 1)
     at_start = GroupJackknife(float(starts @ theta / n), np.sum(others * left, axis=1) / rest)
     return LinearModel(features, sums.matrices, theta, left, at_start)
+
+
+def _check_size(features: Features) -> None:
+    """Refuse systems that are too large, named by what makes them so, before they are summed."""
+    problem, size = features.problem, features.n_coefficients
+    name, value = "n_actions", str(problem.n_actions)
+    if problem.n_actions <= features.basis.n_basis:
+        name, value = "basis", f"one of {features.basis.n_basis} functions"
+    check_memory(2.0 * problem.n_groups * size**2, name, value)
+    check_work(solve_seconds(problem.n_groups + 1, size), name, value)
 
 
 class _Sums(NamedTuple):

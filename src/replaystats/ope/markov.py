@@ -30,6 +30,7 @@ from .assumption_tests import (
     unit_sums,
 )
 from .counts import is_discrete
+from .policies import one_hot
 
 # Cost: permutations that only standardise the statistics.
 _PILOT = 39
@@ -182,7 +183,7 @@ class _Log:
 
 def _one_hot(labels: IntArray) -> FloatArray:
     """Return a column for every label but the first."""
-    return np.eye(int(labels.max()) + 1)[labels][:, 1:]
+    return one_hot(labels, int(labels.max()) + 1)[:, 1:]
 
 
 def _codes(*columns: np.ndarray) -> IntArray:

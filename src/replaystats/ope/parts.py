@@ -20,7 +20,7 @@ from .importance import Weights, beyond, doubly_robust, make_weights
 from .intervals import GroupJackknife
 from .linear import BasisTest, LinearModel, choose_basis, fit_linear, judge, richer_than
 from .markov import residuals
-from .policies import probabilities_of
+from .policies import one_hot, probabilities_of
 from .problem import Problem
 
 
@@ -87,7 +87,7 @@ def relevant_columns(problem: Problem, *, level: float = CHECK_LEVEL, seed: int 
     states, moves = problem.states[rows], (problem.next_states - problem.states)[rows]
     moves = np.where(problem.terminal[rows, None], 0.0, moves)
     outcomes = np.column_stack([problem.rewards[rows], problem.terminal[rows].astype(np.float64)])
-    acts = np.eye(problem.n_actions)[problem.actions[rows]][:, 1:]
+    acts = one_hot(problem.actions[rows], problem.n_actions)[:, 1:]
     for j in range(d):
         if _policy_depends(problem, states, j, rng):
             continue

@@ -10,13 +10,17 @@ import numpy as np
 
 from .._core.arrays import on_host
 from .._core.errors import must_be
+from .._core.thresholds import MANY
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.user_code import called
+from .._core.user_code import blamed, called
 from .._core.validation import check_array, check_length, check_memory
 from ..data import Trajectories
 from ..data._flat import are_names, are_numbers
 from ..data.views import action_rows
 from ..moments.lstd_q import SINGLE, check_labels, check_probabilities, decisions_of
+
+# Batch: states that a policy is asked for together, in a random order, to see whether its answers change.
+_ASKED_TOGETHER = (2, 3, 5, 10)
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike] | FloatArray
 
@@ -45,14 +49,8 @@ class Asked:
 
     def __call__(self, states: FloatArray) -> Any:
         """Return what the policy does: actions (N,) or (N, a), draws (N, m, a), or probabilities (N, A)."""
-        try:
+        with blamed(self.name, f"a function of all states at once, a NumPy array {states.shape}"):
             chosen = on_host(called(self.policy, self.name, states))
-        except Exception as error:
-            if str(error).startswith("`"):  # says itself what is wrong
-                raise
-            rule = f"a function of all states at once, a NumPy array {states.shape}"
-            got = f"{type(error).__name__} from it ({error})"
-            raise TypeError(must_be(self.name, rule, got)) from error
         if self.labels is None or not are_names(chosen):
             return chosen
         names, labels = np.asarray(chosen), np.asarray(self.labels)
@@ -126,19 +124,22 @@ def what_the_policy_does(
     goes_on = ~terminal  # a policy is not asked what it does after the end
     following[goes_on] = probabilities_of(policy, steps.next_states[goes_on], count)
     at_start = probabilities_of(policy, starts, count)
-    _check_repeatable(data, chances, starts, at_start)
+    _check_repeatable(policy, steps.states, chances)
     return labels, following, chances[np.arange(n_rows), labels], at_start, False
 
 
-def _check_repeatable(data: Trajectories, chances: FloatArray, starts: FloatArray, again: FloatArray) -> None:
-    """Raise where a policy gave other probabilities for the same first states of episodes."""
-    if not np.array_equal(starts, data.states[data.offsets[:-1]]):
-        return
-    off = float(np.abs(chances[data.step_offsets[:-1]] - again).max())
-    if off > SINGLE**0.5:  # in single precision, rounding depends on how many states are asked together
-        hint = "Return probabilities, not drawn actions; switch off dropout and batch norm (network.eval())."
-        got = f"probabilities that differ by {off:.2g} for the same states"
-        raise ValueError(must_be("policy", "a function of the states alone", got, hint))
+def _check_repeatable(policy: Asked, states: FloatArray, chances: FloatArray) -> None:
+    """Raise where a policy says something else of some states when it is asked for a few of them again."""
+    n = len(states)
+    rows = np.random.default_rng(0).permutation(n)[:MANY]
+    for some in np.split(rows, np.cumsum(_ASKED_TOGETHER)):
+        if not len(some):
+            break
+        off = float(np.abs(chances[some] - probabilities_of(policy, states[some], chances.shape[1])).max())
+        if off > SINGLE**0.5:  # in single precision, rounding depends on how many states are asked together
+            hint = "Return probabilities, not drawn actions; no dropout or batch norm (network.eval())."
+            got = f"probabilities that differ by {off:.2g} for the same states"
+            raise ValueError(must_be("policy", "a function of the states alone", got, hint))
 
 
 def _check_like_logged(chosen: np.ndarray, actions: FloatArray) -> None:
@@ -172,5 +173,19 @@ def as_probabilities(chosen: np.ndarray, n_states: int, n_actions: int) -> Float
     if chosen.ndim == 1 or (chosen.ndim == 2 and chosen.shape[1] == 1 and n_actions > 1):
         labels = check_labels(chosen.reshape(-1), "policy", n_actions)
         check_length(len(labels), n_states, "policy", "states")
-        return np.eye(n_actions)[labels]
+        return one_hot(labels, n_actions)
     return check_probabilities(chosen, n_states, n_actions)
+
+
+def one_hot(labels: IntArray, n: int) -> FloatArray:
+    """Return labels (N,) as rows (N, n) with a single one each.
+
+    Examples
+    --------
+    >>> one_hot(np.array([1, 0]), 3)
+    array([[0., 1., 0.],
+           [1., 0., 0.]])
+    """
+    rows = np.zeros((len(labels), n))
+    rows[np.arange(len(labels)), labels] = 1.0
+    return rows

@@ -16,6 +16,7 @@ from ..basis import RBF, Squashed
 from .counts import episode_returns
 from .intervals import GroupJackknife, mean_of_groups
 from .linear import fit_linear, n_distinct
+from .policies import one_hot
 from .problem import Problem
 
 # Rounding: iterate until values are this near the fixed point, as a share of their range: half the digits.
@@ -54,7 +55,7 @@ class NeighborModel:
 
     def at_logged(self, rows: IntArray) -> FloatArray:
         """Return the values of logged states and actions, shape (k,)."""
-        done = np.eye(self.problem.n_actions)[self.problem.actions[rows]]
+        done = one_hot(self.problem.actions[rows], self.problem.n_actions)
         asked = [(self.problem.places[rows], chance) for chance in done.T]
         return np.asarray(_neighbors(self.trees, self.scale, asked, len(self.values)) @ self.values)
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import as_array
+from .._core.arrays import as_array, decoded
 from .._core.entries import number_labels, reads_as_number
 from .._core.errors import must_be, require_extra
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import LARGEST_EXACT_INTEGER, check_exact, check_integers
+from .._core.validation import LARGEST_EXACT_INTEGER, check_exact, check_integers, check_length
 from ..data._flat import are_names
 from ..data.storage import read_parquet
 
@@ -82,7 +82,7 @@ def open_table(source: Any) -> TableView:
     if isinstance(source, (str, Path)):
         return _open_file(Path(source))
     if isinstance(source, Mapping):
-        return TableView(list(source), lambda names: {n: _from_mapping(source[n], n) for n in names})
+        return TableView(list(source), lambda names: _load_mapping(source, names))
     library = type(source).__module__.partition(".")[0]
     if library == "pandas" and hasattr(source, "iloc") and source.ndim == 2:
         labelled = any(name is not None for name in source.index.names)
@@ -97,6 +97,16 @@ def open_table(source: Any) -> TableView:
         return _view_of_arrow(source if hasattr(source, "column_names") else pyarrow.table(source))
     rule = "a data frame, an Arrow table, a dict of arrays, or the path of a Parquet or CSV file"
     raise TypeError(must_be("table", rule, type(source).__name__))
+
+
+def _load_mapping(table: Mapping[str, Any], names: list[str]) -> dict[str, Column]:
+    """Return arrays of a mapping, all of one length."""
+    found = {name: _from_mapping(table[name], name) for name in names}
+    for name, column in found.items():
+        if not np.ndim(column):
+            raise ValueError(must_be(f'table: "{name}"', "one value for each row", repr(column)))
+        check_length(len(column), len(found[names[0]]), f'table: "{name}"', str(names[0]))
+    return found
 
 
 def _from_mapping(values: Any, name: str) -> Column:
@@ -270,6 +280,7 @@ def _load_arrow(table: Any, names: list[str]) -> dict[str, Column]:
 
 def as_numpy(column: Column) -> np.ndarray:
     """Return a column as it is, in NumPy's terms."""
+    column = decoded(column)
     return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 

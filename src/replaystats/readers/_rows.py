@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from .._core.entries import check_known, number_labels
 from .._core.errors import must_be
 from .._core.thresholds import MANY
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_exact, check_integers
+from .._core.validation import check_exact, check_integers, is_whole
 from ..data._flat import gather, offsets_of
 from ..data.trajectories import Trajectories
 from ..data.views import DT_TOLERANCE
@@ -241,7 +242,7 @@ class Rows:
         )
 
 
-def close_episodes(rows: Rows, final_states: str | FloatArray) -> Trajectories:
+def close_episodes(rows: Rows, final_states: str | FloatArray, time_limit: Any = None) -> Trajectories:
     """Return the trajectories, given how the data treats final states.
 
     Parameters
@@ -251,7 +252,12 @@ def close_episodes(rows: Rows, final_states: str | FloatArray) -> Trajectories:
         "recorded": the last row of each run is its final state. "repeat": every row is a step; a terminated
         run ends in its last state once more, another one loses its last step. "drop": every run loses its
         last step, and no run counts as terminated. An array: the final state of each run.
+    time_limit : int or None
+        Steps after which a run was cut off, whatever is said of it.
     """
+    if is_whole(time_limit):
+        reached = rows.lengths - (isinstance(final_states, str) and final_states == "recorded") >= time_limit
+        rows = replace(rows, terminated=rows.terminated & ~reached, truncated=rows.truncated | reached)
     appended = np.zeros(len(rows.lengths), dtype=np.bool_)
     given = None
     if not isinstance(final_states, str):

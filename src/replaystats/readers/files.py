@@ -205,7 +205,7 @@ def read_hdf5(
         dt=dt,
         behavior_probability=arrays.get("behavior_probability"),
     )
-    data = close_episodes(runs, final_states or "repeat")
+    data = close_episodes(runs, final_states or "repeat", time_limit)
     return resolve_time_limit(data, time_limit, flagged=flagged)
 
 

@@ -270,8 +270,9 @@ def from_transitions(
     ends = check_flags(terminated, "terminated", n_rows), check_flags(truncated, "truncated", n_rows)
     breaks = ends[0] | ends[1] | _changes(episode, n_rows)
     cut = _gaps(here, there, breaks)
-    if cut.any() and gaps == "raise":
+    if gaps == "raise":
         _refuse_gap(here, there, cut)
+        _refuse_mixed(episode, ends[0] | ends[1])
     last = np.flatnonzero(breaks | cut)  # last row of each trajectory
     data = from_flat(
         _interleave(here, there, last),
@@ -423,6 +424,8 @@ def _gaps(here: np.ndarray, there: np.ndarray, breaks: BoolArray) -> BoolArray:
 
 
 def _refuse_gap(here: np.ndarray, there: np.ndarray, cut: BoolArray) -> None:
+    if not cut.any():
+        return
     row = int(np.flatnonzero(cut)[0])
     got = f"{there[row]} after row {row}, where row {row + 1} starts at {here[row + 1]}"
     hint = (
@@ -430,6 +433,22 @@ def _refuse_gap(here: np.ndarray, there: np.ndarray, cut: BoolArray) -> None:
         '`episode`, or pass gaps="cut" to begin a new trajectory at each.'
     )
     raise ValueError(must_be("next_states", "the state of the following row", got, hint))
+
+
+def _refuse_mixed(episode: ArrayLike | None, ended: BoolArray) -> None:
+    """Raise where an episode goes on behind the rows of another one: its rows stand apart."""
+    if episode is None:
+        return
+    ids, codes = number_labels(episode, "episode")
+    last = np.flatnonzero(_changes(codes, len(codes)))
+    latest = np.zeros(len(ids), dtype=np.intp)
+    latest[codes] = np.arange(len(codes))
+    broken = last[~ended[last] & (latest[codes[last]] > last)]
+    if len(broken):
+        rule = "the same in consecutive rows, up to a flagged end"
+        got = f"{ids[codes[broken[0]]]} on both sides of others, which begin in row {broken[0] + 1}"
+        hint = 'Sort the rows by episode and time, or pass gaps="cut".'
+        raise ValueError(must_be("episode", rule, got, hint))
 
 
 def _interleave(here: np.ndarray, there: np.ndarray, last: IntArray) -> np.ndarray:

@@ -174,11 +174,11 @@ def from_table(
         columns.by_role["terminated"] = {ALL: np.ones(columns.n_rows, dtype=np.bool_)}
     if holds_lists(columns.first("states")):
         spread, order = spread_episodes(columns.by_role)
-        data = _from_state_rows(_Columns(spread), order, dt, final_states, gaps)
+        data = _from_state_rows(_Columns(spread), order, dt, final_states, gaps, time_limit)
     elif next_states is not None:
         data = _from_step_rows(columns, dt, gaps)
     else:
-        data = _from_state_rows(columns, columns.order(), dt, final_states, gaps)
+        data = _from_state_rows(columns, columns.order(), dt, final_states, gaps, time_limit)
     return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
@@ -208,6 +208,9 @@ def files_of(table: str | Path) -> list[Path]:
     path, files = check_path(table, "table", kind="file or folder"), []
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if set(file.suffixes) & {".csv", ".jsonl", ".ndjson"})
+        if files and (others := sorted(path.glob("*.parquet"))):
+            got = f'"{files[0].name}" and "{others[0].name}"'
+            raise ValueError(must_be("table", "a folder of files of one kind", got))
     elif not path.exists() and glob.has_magic(str(table)):
         files = sorted(Path(name) for name in glob.glob(str(table), recursive=True))
         if not files:
@@ -287,7 +290,7 @@ class _Columns:
 
 
 def _from_state_rows(
-    columns: _Columns, order: Order, dt: float | None, final_states: str, gaps: str
+    columns: _Columns, order: Order, dt: float | None, final_states: str, gaps: str, time_limit: Any
 ) -> Trajectories:
     """One row per state: rows become runs of consecutive states, one per episode unless steps are missing."""
     integer_actions = columns.integer_actions
@@ -327,7 +330,7 @@ def _from_state_rows(
         ids=order.ids,
         behavior_probability=columns.sorted_floats("behavior_probability", order),
     )
-    return close_episodes(rows, final_states)
+    return close_episodes(rows, final_states, time_limit)
 
 
 def _from_step_rows(columns: _Columns, dt: float | None, gaps: str) -> Trajectories:

@@ -146,3 +146,13 @@ def test_a_file_is_locked_once(tmp_path):
         assert lock_file(second)
     finally:
         os.close(second)
+
+
+@posix
+def test_devices_and_pipes_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for target in (tmp_path / "pipe", tmp_path / "link", "/dev/full", "/dev/stdout"):
+        with pytest.raises(OSError, match="a device or a pipe, which no file can replace"):
+            write_bytes(target, b"content")
+    assert (tmp_path / "link").is_symlink()

@@ -357,3 +357,29 @@ def test_wrong_column_of_a_file_is_answered_before_the_data_are_read(frame, tmp_
     frame.to_parquet(tmp_path / "log.parquet")
     with pytest.raises(ValueError, match=r'Did you mean "obs_1"?'):
         readers.from_table(tmp_path / "log.parquet", states="obs1")
+
+
+def test_episodes_cut_off_by_a_limit_do_not_end_in_their_last_state_once_more():
+    table = {"episode": [0, 0, 0, 1, 1], "x": [1.0, 2.0, 3.0, 4.0, 5.0], "reward": np.ones(5)}
+    table["terminated"] = [False, False, True, False, True]
+    found = readers.from_table(table, states="x", final_states="repeat", time_limit=3)
+    assert_array_equal(found.states.ravel(), [1.0, 2.0, 3.0, 4.0, 5.0, 5.0])
+    assert_array_equal(found.terminated, [False, True])
+    assert_array_equal(found.truncated, [True, False])
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [([1.0, 2.0], "must be as long as"), (1.0, '`table: "x"` must be one value for each row')],
+)
+def test_columns_of_a_mapping_that_are_no_columns(column, message):
+    table = {"x": column, "reward": np.ones(3), "terminated": [False, False, True]}
+    with pytest.raises(ValueError, match=message):
+        readers.from_table(table, states="x", episode=None, final_states="repeat", time_limit=None)
+
+
+def test_a_folder_of_two_kinds(tmp_path):
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "b.parquet").touch()
+    with pytest.raises(ValueError, match="`table` must be a folder of files of one kind"):
+        readers.from_table(tmp_path, states="x")

@@ -90,3 +90,13 @@ def test_refusals(change, message):
 def test_wrong_offsets(offsets, message):
     with pytest.raises(ValueError, match=message):
         readers.from_flat(np.zeros(5), offsets)
+
+
+def test_rows_of_several_episodes_that_alternate():
+    s = np.arange(6.0)
+    given = dict(states=s, next_states=s + 1.0, rewards=s, episode=[0, 1, 0, 1, 0, 1], time_limit=None)
+    with pytest.raises(ValueError, match=r"`episode` must be the same in consecutive rows, .* got 0 on both"):
+        readers.from_transitions(**given, terminated=False)
+    ended = [False, True, True, False, False, True]  # environments one after the other, in turn
+    whole = readers.from_transitions(**given | {"episode": [0, 0, 1, 0, 0, 0]}, terminated=ended)
+    assert_array_equal(whole.n_steps, [2, 1, 3])

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core.thresholds import ITERATIONS, MANY, MIN_EFFECTIVE, NEGLIGIBLE, SEVERAL, SQUARE_ROWS
 from ..._core.typing import FloatArray, IntArray
-from ..._core.user_code import called
+from ..._core.user_code import blamed, called
 from ..._core.validation import check_array, check_length
 from ...inference.pivot import Pivot
 from ...inference.variance import replay_variance
@@ -18,6 +18,7 @@ from ...plans import make_plan
 from ..counts import returns_to_go
 from ..intervals import pivot_of
 from ..method import Method, MethodResult
+from ..policies import one_hot
 from ..problem import Problem
 
 Predictor = Callable[[FloatArray], FloatArray]
@@ -121,7 +122,7 @@ def _pairs(problem: Problem, states: FloatArray, actions: IntArray) -> FloatArra
     """Return states with labels of actions as columns."""
     if problem.n_actions == 1:
         return states
-    return np.column_stack([states, np.eye(problem.n_actions)[actions]])
+    return np.column_stack([states, one_hot(actions, problem.n_actions)])
 
 
 def logged_pairs(problem: Problem, rows: IntArray) -> FloatArray:
@@ -151,7 +152,9 @@ def _refitted(regressor: Any) -> Fit:
         onward = _chances(problem, problem.following[rows], len(ahead))
         target = problem.rewards[rows]
         for _ in range(_sweeps(problem.discount, MANY)):
-            model = clone(regressor).fit(inputs, np.clip(target, problem.low, problem.high))
+            with blamed("regressor", f"a regressor that can be fitted to {len(rows)} rows"):
+                model = clone(regressor)
+                called(model.fit, "regressor", inputs, np.clip(target, problem.low, problem.high))
             q = np.column_stack([_predicted(model, pair, problem) for pair in ahead])
             target = problem.rewards[rows] + np.sum(onward * q, axis=1)
         return lambda pair: _predicted(model, pair, problem)
@@ -162,7 +165,8 @@ def _refitted(regressor: Any) -> Fit:
 def _predicted(model: Any, pairs: FloatArray, problem: Problem) -> FloatArray:
     """Return what a regressor of the user predicts, within the range of values."""
     hint = "Its predict returns one finite number for each row."
-    predicted = check_array(called(model.predict, "regressor", pairs), "regressor", ndim=1, hint=hint)
+    with blamed("regressor", f"a regressor that can predict {len(pairs)} rows"):
+        predicted = check_array(called(model.predict, "regressor", pairs), "regressor", ndim=1, hint=hint)
     check_length(len(predicted), len(pairs), "regressor", "states")
     return np.asarray(np.clip(predicted, problem.low, problem.high))
 
