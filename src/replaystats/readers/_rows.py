@@ -203,43 +203,24 @@ class Rows:
     lengths: IntArray
     rewards: FloatArray | None
     actions: np.ndarray | None
-    integer_actions: bool
     dt: float | FloatArray | None
+    behavior_probability: FloatArray | None
     terminated: BoolArray
     truncated: BoolArray
     whole: BoolArray
     parent: IntArray
     ids: np.ndarray
-    behavior_probability: FloatArray | None = None
+    integer_actions: bool = False
 
     @classmethod
-    def of_episodes(
-        cls,
-        states: np.ndarray,
-        lengths: IntArray,
-        terminated: BoolArray,
-        *,
-        rewards: np.ndarray | None,
-        actions: np.ndarray | None,
-        dt: float | None,
-        behavior_probability: np.ndarray | None,
-    ) -> Rows:
+    def of_episodes(cls, states: np.ndarray, lengths: IntArray, terminated: BoolArray, **steps: Any) -> Rows:
         """Return the rows of n whole episodes without names, each of which terminated or was cut off."""
         number = np.arange(len(lengths))
         return cls(
-            states=states.astype(np.float64, copy=False),
-            lengths=lengths,
-            rewards=rewards,
-            actions=actions,
-            integer_actions=actions is not None and actions.dtype.kind in "iu",
-            dt=dt,
-            terminated=terminated,
-            truncated=~terminated,
-            whole=np.ones(len(lengths), dtype=np.bool_),
-            parent=number,
-            ids=number,
-            behavior_probability=behavior_probability,
-        )
+            states=states.astype(np.float64, copy=False), lengths=lengths, terminated=terminated,
+            truncated=~terminated, whole=np.ones(len(lengths), dtype=np.bool_), parent=number, ids=number,
+            **steps,
+        )  # fmt: skip
 
 
 def close_episodes(rows: Rows, final_states: str | FloatArray, time_limit: Any = None) -> Trajectories:
@@ -313,7 +294,7 @@ def as_labels(actions: np.ndarray, *, integer: bool = False) -> np.ndarray:
         return actions
     if actions.ndim == 1 and actions.dtype.kind in "iu":
         return check_integers(actions, "actions")
-    if integer or (actions.ndim == 1 and _are_labels(actions)):
+    if integer or actions.dtype.kind in "iu" or (actions.ndim == 1 and _are_labels(actions)):
         return actions.astype(np.int64)
     one_hot = actions.ndim == 2 and actions.shape[1] > 1 and np.isin(actions, (0.0, 1.0)).all()
     return actions.argmax(axis=1) if one_hot and (actions.sum(axis=1) == 1.0).all() else actions

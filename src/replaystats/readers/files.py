@@ -17,7 +17,10 @@ from .._core.validation import check_choice, check_length, check_memory, check_p
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
 from ._rows import Rows, close_episodes
-from .flat import as_rows, from_flat, from_transitions, narrow, resolve_time_limit
+from .flat import GAPS, as_rows, from_flat, from_transitions, narrow, resolve_time_limit
+
+# Arguments that name nothing in the file.
+_SETTINGS = ("path", "gaps", "final_states", "time_limit")
 
 
 def read_npz(
@@ -82,22 +85,12 @@ def read_npz(
     ...     read_npz(path, dt=0.1)
     Trajectories(5 x 3 steps, d=1, rewards, dt=0.1)
     """
+    names = _named(locals() | {"dt": dt if isinstance(dt, str) else None})
     path = check_path(path, "path", exists=True)
-    check_choice(gaps, "gaps", ("raise", "cut"))
+    check_choice(gaps, "gaps", GAPS)
     if offsets is not None and next_states is not None:
         raise ValueError(must_be("offsets", "None when `next_states` is given", repr(offsets)))
-    wanted = {
-        "states": states,
-        "rewards": rewards,
-        "actions": actions,
-        "terminated": terminated,
-        "truncated": truncated,
-        "offsets": offsets,
-        "next_states": next_states,
-        "dt": dt if isinstance(dt, str) else None,
-        "behavior_probability": behavior_probability,
-    }
-    arrays = _load(path, _named(wanted))
+    arrays = _load(path, names)
     if dt is not None and not isinstance(dt, str):
         arrays["dt"] = np.asarray(dt)
     arrays.setdefault("terminated", False)  # terminated=None says so
@@ -159,19 +152,11 @@ def read_hdf5(
     --------
     >>> data = read_hdf5("halfcheetah.hdf5", next_states="next_observations")  # doctest: +SKIP
     """
-    names = {
-        "states": states,
-        "rewards": rewards,
-        "actions": actions,
-        "terminated": terminated,
-        "truncated": truncated,
-        "next_states": next_states,
-        "behavior_probability": behavior_probability,
-    }
+    names = _named(locals() | {"dt": None})
     if final_states is not None:
         check_choice(final_states, "final_states", ("repeat", "drop"))
     dt = None if dt is None else check_real(dt, "dt", low=0.0, closed="neither")
-    arrays = _load_hdf5(check_path(path, "path", exists=True), _named(names))
+    arrays = _load_hdf5(check_path(path, "path", exists=True), names)
     rows = as_rows(arrays.pop("states"), name="states")
     for role, array in arrays.items():
         check_length(len(array), len(rows), role, "states")
@@ -190,8 +175,8 @@ def read_hdf5(
             rows, following, actions=labels, **arrays, **ends, dt=dt, gaps="cut", time_limit=None
         )
         return resolve_time_limit(data, time_limit, flagged=flagged)
-    last = np.flatnonzero(ends["terminated"] | ends["truncated"])
-    last = last if len(last) and last[-1] == len(rows) - 1 else np.append(last, len(rows) - 1)
+    ended = ends["terminated"] | ends["truncated"]
+    last = np.union1d(np.flatnonzero(ended), len(rows) - 1)
     if final_states is None and ends["terminated"].any():
         got = f"None, with {int(ends['terminated'].sum())} terminated episodes whose last state is not there"
         hint = 'Pass next_states="next_observations" if the file has them; "repeat" is right for LSTD.'
@@ -260,12 +245,13 @@ def _one_a_row(array: np.ndarray, role: str) -> np.ndarray:
     return array.reshape(len(array))
 
 
-def _named(wanted: dict[str, str | None]) -> dict[str, str]:
-    """Return the roles that have a name in the file; states always have one."""
-    for role, name in wanted.items():
+def _named(given: dict[str, Any]) -> dict[str, str]:
+    """Return the roles, of all arguments, that have a name in the file; states always have one."""
+    names = {role: name for role, name in given.items() if role not in _SETTINGS}
+    for role, name in names.items():
         if name is not None or role == "states":
             check_text(name, role)
-    return {role: name for role, name in wanted.items() if name is not None}
+    return {role: name for role, name in names.items() if name is not None}
 
 
 @contextmanager

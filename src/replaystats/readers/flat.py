@@ -13,7 +13,7 @@ from scipy.special import bdtrc
 
 from .._core.arrays import as_array
 from .._core.entries import check_known, number_labels
-from .._core.errors import must_be, renamed
+from .._core.errors import Message, must_be, renamed
 from .._core.thresholds import MIN_EFFECTIVE, NEGLIGIBLE
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_array, check_choice, check_int, check_length, check_text
@@ -62,16 +62,7 @@ def from_flat(
     >>> from_flat([0.0, 1.0, 2.0, 5.0, 6.0], [0, 3, 5], rewards=[1.0, 1.0, 9.0], terminated=[True, False])
     Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
     """
-    return Trajectories._from_flat(
-        states,
-        offsets,
-        rewards=rewards,
-        actions=actions,
-        terminated=terminated,
-        truncated=truncated,
-        dt=dt,
-        behavior_probability=behavior_probability,
-    )
+    return Trajectories._from_flat(**locals())
 
 
 def with_fields(data: Trajectories, **changed: Any) -> Trajectories:
@@ -148,8 +139,8 @@ def resolve_time_limit(data: Trajectories, time_limit: int | str | None, *, flag
     if time_limit is None:
         return data
     if isinstance(time_limit, str) and time_limit == "ask":
-        if not flagged:
-            _ask(data.n_steps, data.terminated)
+        if not flagged and looks_like_a_limit(data.n_steps, data.terminated):
+            raise ValueError(_question(data.n_steps, data.terminated))
         return data
     if isinstance(time_limit, str):
         raise ValueError(must_be("time_limit", 'an int, None or "ask"', repr(time_limit)))
@@ -182,16 +173,15 @@ def looks_like_a_limit(n_steps: IntArray, terminated: BoolArray) -> bool:
     return bool(at_limit and chance <= NEGLIGIBLE)
 
 
-def _ask(n_steps: IntArray, terminated: BoolArray) -> None:
-    if looks_like_a_limit(n_steps, terminated):
-        longest = int(n_steps.max())
-        at_limit = int(np.count_nonzero(terminated & (n_steps == longest)))
-        got = f"{at_limit} of {len(n_steps)} episodes flagged as ended after exactly {longest} steps"
-        hint = (
-            f"None is longer. If a time limit cut those off, pass time_limit={longest} (or `truncated`). If "
-            "they really ended there, pass time_limit=None."
-        )
-        raise ValueError(must_be("time_limit", "given", got, hint))
+def _question(n_steps: IntArray, terminated: BoolArray) -> Message:
+    longest = int(n_steps.max())
+    at_limit = int(np.count_nonzero(terminated & (n_steps == longest)))
+    got = f"{at_limit} of {len(n_steps)} episodes flagged as ended after exactly {longest} steps"
+    hint = (
+        f"None is longer. If a time limit cut those off, pass time_limit={longest} (or `truncated`). If "
+        "they really ended there, pass time_limit=None."
+    )
+    return must_be("time_limit", "given", got, hint)
 
 
 def pick(observations: Any, key: str | None) -> Any:
@@ -269,23 +259,25 @@ def from_transitions(
     n_rows = len(here)
     ends = check_flags(terminated, "terminated", n_rows), check_flags(truncated, "truncated", n_rows)
     breaks = ends[0] | ends[1] | _changes(episode, n_rows)
-    cut = _gaps(here, there, breaks)
+    cut = ~breaks  # the last row of all is a break
+    cut[:-1] &= (there[:-1] != here[1:]).any(axis=1)
     if gaps == "raise":
         _refuse_gap(here, there, cut)
         _refuse_mixed(episode, ends[0] | ends[1])
     last = np.flatnonzero(breaks | cut)  # last row of each trajectory
-    data = from_flat(
-        _interleave(here, there, last),
+    rows = here.astype(np.result_type(here, there), copy=False)
+    data = Trajectories._from_flat(
+        np.insert(rows, last + 1, there[last], axis=0),  # the final state of each behind its last row
         offsets_of(np.diff(last, prepend=-1) + 1),
-        rewards,
-        actions,
+        rewards=rewards,
+        actions=actions,
         terminated=None if terminated is None else ends[0][last],
         truncated=ends[1][last] | cut[last],
         dt=dt,
         behavior_probability=behavior_probability,
+        # Pieces up to the next real end come from one episode, and are therefore dependent.
+        parent=np.concatenate([[0], np.cumsum(breaks[last])[:-1]]),
     )
-    # Pieces up to the next real end come from one episode, and are therefore dependent.
-    data = with_fields(data, parent=np.concatenate([[0], np.cumsum(breaks[last])[:-1]]))
     return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
@@ -354,7 +346,7 @@ def from_vector(
     following, real = _steps_of_the_task(seen, done, mode, final_observations)
     real_by_copy = real.T.ravel()
 
-    def flat(values: ArrayLike | None, name: str) -> np.ndarray | None:
+    def flat(values: ArrayLike | None, name: str) -> Any:
         if values is None:
             return None
         array = as_array(values, name)
@@ -363,18 +355,12 @@ def from_vector(
         by_copy = array.swapaxes(0, 1).reshape(done.size, -1)[real_by_copy]
         return by_copy[:, 0] if array.ndim == 2 and name != "observations" else by_copy
 
-    here, there = flat(seen[:-1], "observations"), flat(following, "observations")
-    ends = flat(ended, "terminated")
-    assert here is not None
-    assert there is not None
     with renamed("states", "observations"):
         return from_transitions(
-            here,
-            there,
+            *(flat(rows, "observations") for rows in (seen[:-1], following)),
             flat(rewards, "rewards"),
             flat(actions, "actions"),
-            ends,
-            flat(cut, "truncated"),
+            *(flat(flags, "flags") for flags in (ended, cut)),
             episode=np.repeat(np.arange(done.shape[1]), len(done))[real_by_copy],
             dt=dt,
             behavior_probability=flat(behavior_probability, "behavior_probability"),
@@ -417,12 +403,6 @@ def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
     return changes
 
 
-def _gaps(here: np.ndarray, there: np.ndarray, breaks: BoolArray) -> BoolArray:
-    gaps = np.zeros(len(here), dtype=np.bool_)
-    gaps[:-1] = (there[:-1] != here[1:]).any(axis=1)
-    return gaps & ~breaks
-
-
 def _refuse_gap(here: np.ndarray, there: np.ndarray, cut: BoolArray) -> None:
     if not cut.any():
         return
@@ -449,14 +429,3 @@ def _refuse_mixed(episode: ArrayLike | None, ended: BoolArray) -> None:
         got = f"{ids[codes[broken[0]]]} on both sides of others, which begin in row {broken[0] + 1}"
         hint = 'Sort the rows by episode and time, or pass gaps="cut".'
         raise ValueError(must_be("episode", rule, got, hint))
-
-
-def _interleave(here: np.ndarray, there: np.ndarray, last: IntArray) -> np.ndarray:
-    """Return the rows of `here` with the final state of each trajectory put after its last row."""
-    states = np.empty((len(here) + len(last), here.shape[1]), dtype=np.result_type(here, there))
-    final = last + 1 + np.arange(len(last))
-    is_final = np.zeros(len(states), dtype=np.bool_)
-    is_final[final] = True
-    states[is_final] = there[last]
-    states[~is_final] = here
-    return states
