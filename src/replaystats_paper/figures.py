@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from replaystats.plots.draw import (
-    COLOURS,
-    band,
-    difference_legend,
-    difference_limits,
-    difference_panel,
-    new_figure,
-    save_figure,
-)
+from replaystats.plots.draw import COLOURS, Axes, Figure, new_figure
+from replaystats.toolkit import ArrayLike, replacing
 
 from .cells import Cell, Experiment
 from .cost import LABELS, data_sets
@@ -29,6 +22,8 @@ Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − r
 ZOOM = 2.0
 # Where the largest value is this many times the typical one, boxes are flat lines on a linear scale.
 FLAT_BOXES = 15.0
+# A summary of values, from the lowest to the highest.
+_FIVE = ("min", "q25", "median", "q75", "max")
 _COLOURS = ("#000000", "#D55E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7")
 
 
@@ -202,3 +197,126 @@ _DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], 
     "value": (_value, "Mean and pointwise 2.5 to 97.5 % band over the repetitions."),
     "lines": (_lines, ""),
 }
+
+
+def save_figure(figure: Figure, stem: Path, *, dpi: int = 110) -> list[Path]:
+    """Write PNG and SVG; a file appears under its name only when it is whole."""
+    from matplotlib import rc_context
+
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)  # places are found once, not twice for each file
+    paths = []
+    for suffix in (".png", ".svg"):
+        path = stem.with_name(stem.name + suffix)
+        # No date and no random names, so that equal results give equal files.
+        with replacing(path) as file, rc_context({"svg.hashsalt": "replaystats"}):
+            metadata = {"Date": None} if suffix == ".svg" else None
+            figure.savefig(file, format=suffix[1:], dpi=dpi, metadata=metadata)
+        paths.append(path)
+    return paths
+
+
+def zero_line(ax: Axes) -> Axes:
+    """Draw the line of no difference."""
+    ax.axhline(0.0, color=COLOURS["zero"], linewidth=1.0, zorder=1)
+    return ax
+
+
+def box(ax: Axes, position: float, values: ArrayLike, *, colour: str, width: float = 0.3) -> Axes:
+    """Draw a box plot of the values: quartiles, whiskers from minimum to maximum."""
+    five = np.quantile(np.asarray(values, dtype=float), (0.0, 0.25, 0.5, 0.75, 1.0))
+    summary = dict(zip(_FIVE, five, strict=True))
+    return summary_box(ax, position, summary, colour=colour, width=width, filled=True)
+
+
+def summary_box(
+    ax: Axes,
+    position: float,
+    summary: Mapping[str, float],
+    *,
+    colour: str,
+    width: float = 0.18,
+    filled: bool = False,
+) -> Axes:
+    """Draw a box from min, q25, median, q75 and max; hollow for numbers that somebody else published."""
+    stats = dict(zip(("whislo", "q1", "med", "q3", "whishi"), (summary[name] for name in _FIVE), strict=True))
+    line = {"color": colour, "linewidth": 1.0} if filled else {
+        "color": colour, "linewidth": 0.8, "linestyle": (0, (2, 1))
+    }  # fmt: skip
+    ax.bxp(
+        [stats], positions=[position], widths=width, showfliers=False, manage_ticks=False,
+        patch_artist=filled, whiskerprops=line, capprops=line, medianprops={**line, "linestyle": "-"},
+        boxprops={"edgecolor": colour, "facecolor": colour + "40"} if filled else line,
+    )  # fmt: skip
+    return ax
+
+
+def difference_panel(
+    ax: Axes,
+    groups: Sequence[Mapping[str, Any]],
+    *,
+    symlog: float | None = None,
+) -> Axes:
+    """Draw the boxes of U and V for each group, the published ones hollow beside them, and the zero line.
+
+    Parameters
+    ----------
+    ax : Axes
+    groups : sequence of mappings
+        Each with "label", "U" and "V" (values), and "published" (None, or five-number summaries by method).
+    symlog : float, optional
+        Half-width of the linear part of a symmetric logarithmic scale; None is a linear scale.
+    """
+    zero_line(ax)
+    for i, group in enumerate(groups):
+        for offset, method in ((-0.24, "U"), (0.24, "V")):
+            if len(group[method]):
+                box(ax, i + offset - 0.09, group[method], colour=COLOURS[method], width=0.2)
+            if group["published"] is not None:
+                summary_box(ax, i + offset + 0.13, group["published"][method], colour=COLOURS[method])
+    ax.set_xticks(range(len(groups)), [group["label"] for group in groups])
+    ax.set_xlim(-0.6, len(groups) - 0.4)
+    if symlog is not None:
+        ax.set_yscale("symlog", linthresh=symlog)
+    ax.grid(axis="y", linewidth=0.3, alpha=0.6)
+    return ax
+
+
+def difference_limits(groups: Sequence[Mapping[str, Any]], symlog: float | None) -> tuple[float, float]:
+    """Return limits that hold every value of the groups, published ones included, and 0."""
+    values = [np.asarray(group[method], dtype=float) for group in groups for method in ("U", "V")]
+    for group in groups:
+        for summary in (group["published"] or {}).values():
+            values.append(np.array([summary["min"], summary["max"]]))
+    joined = np.concatenate([np.zeros(1), *values])
+    low, high = float(joined.min()), float(joined.max())
+    if symlog is None:
+        margin = 0.05 * (high - low)
+        return low - margin, high + margin
+    return min(2.0 * low, -symlog), max(2.0 * high, symlog)
+
+
+def difference_legend(figure: Figure, *, n_columns: int = 5) -> None:
+    """Explain the boxes once for the whole figure."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = []
+    for method in ("U", "V"):
+        colour = COLOURS[method]
+        handles.append(Patch(facecolor=colour + "40", edgecolor=colour, label=f"plain − {method}, here"))
+    for method in ("U", "V"):
+        label = f"plain − {method}, published"
+        handles.append(Patch(facecolor="none", edgecolor=COLOURS[method], linestyle="--", label=label))
+    handles.append(Line2D([], [], color=COLOURS["zero"], label="no difference"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=8)
+
+
+def band(
+    ax: Axes, x: ArrayLike, mean: ArrayLike, low: ArrayLike, high: ArrayLike, *, method: str, label: str
+) -> Axes:
+    """Draw a mean curve with its pointwise band."""
+    ax.fill_between(x, low, high, color=COLOURS[method], alpha=0.18, linewidth=0)
+    ax.plot(x, mean, color=COLOURS[method], linewidth=1.4, label=label)
+    return ax

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from replaystats.plots.draw import COLOURS, box, new_figure, save_figure, zero_line
+from replaystats.plots.draw import COLOURS, new_figure
 from replaystats.toolkit import (
     FloatArray,
     check_int,
@@ -32,6 +32,7 @@ from replaystats.toolkit import (
 from .cells import Cell, cell_stream
 from .compare import Agreement, mean_agreement
 from .definition import KNOWN_PARAMETERS, Definition
+from .figures import box, save_figure, zero_line
 from .journal import REPORT_NAME, Journal, each, write_json, write_manifest
 from .measures import measure, rmse
 from .sources import Source, compute_arguments

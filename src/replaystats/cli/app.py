@@ -23,9 +23,9 @@ from .._core.version import __version__
 UsageError: Any = typer.BadParameter.__bases__[0]
 # "module:function"
 COMMANDS = {
-    "check": "replaystats.cli.check:check",
+    "check": "replaystats.cli.evaluate:check",
     "compare": "replaystats.cli.evaluate:compare",
-    "diagnose": "replaystats.cli.check:diagnose",
+    "diagnose": "replaystats.cli.evaluate:diagnose",
     "evaluate": "replaystats.cli.evaluate:evaluate",
     "regress": "replaystats.cli.regress:regress",
 }

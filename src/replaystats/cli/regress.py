@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..report.regression import Regression
     from ._table import Encoding, Frame, Matrix
 
-EPILOG = f"{EXIT_CODES}."
+EPILOG = EXIT_CODES
 # What is noted of a row that the training rows say little about.
 OUTSIDE = "unlike the rows of TRAIN: the interval depends on the model"
 

@@ -1,23 +1,24 @@
-"""Drawing of arrays on axes: curves with bands, boxes, histograms, dots; figures as text and files.
+"""Drawing of arrays on axes: curves with bands, forests, histograms, dots; figures as text.
 
-Results, pages and the re-run of the paper draw with these; each takes arrays that were checked before.
+Results and pages draw with these; each takes arrays that were checked before.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import must_be, require_extra, visible
-from .._core.files import replacing
-from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.shown import rounded
+from .._core.typing import FloatArray, IntArray
 
 # Okabe-Ito colours: distinguishable with any colour vision.
 COLOURS = {"plain": "#555555", "U": "#0072B2", "V": "#D55E00", "truth": "#009E73", "zero": "#B00020"}
@@ -26,6 +27,9 @@ ESTIMATE, PLUG_IN, DATA = COLOURS["U"], COLOURS["plain"], COLOURS["V"]
 _DRAWN_ROWS = 300
 # Layout: dashes of a line.
 _DASHED = (0, (4, 2))
+_MUTED = "#999999"
+# Layout: characters in a line of a title, and of the words beside a row or, on a phone, above it.
+_TITLE, _NARROW_TITLE, _WORDS, _NARROW_WORDS = 62, 46, 44, 58
 Axes = Any
 Figure = Any
 
@@ -58,133 +62,6 @@ def new_figure(n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float]
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
-
-
-def save_figure(figure: Figure, stem: Path, *, dpi: int = 110) -> list[Path]:
-    """Write PNG and SVG; a file appears under its name only when it is whole."""
-    from matplotlib import rc_context
-
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    figure.draw_without_rendering()
-    figure.set_layout_engine(None)  # places are found once, not twice for each file
-    paths = []
-    for suffix in (".png", ".svg"):
-        path = stem.with_name(stem.name + suffix)
-        # No date and no random names, so that equal results give equal files.
-        with replacing(path) as file, rc_context({"svg.hashsalt": "replaystats"}):
-            metadata = {"Date": None} if suffix == ".svg" else None
-            figure.savefig(file, format=suffix[1:], dpi=dpi, metadata=metadata)
-        paths.append(path)
-    return paths
-
-
-def zero_line(ax: Axes) -> Axes:
-    """Draw the line of no difference."""
-    ax.axhline(0.0, color=COLOURS["zero"], linewidth=1.0, zorder=1)
-    return ax
-
-
-def box(ax: Axes, position: float, values: ArrayLike, *, colour: str, width: float = 0.3) -> Axes:
-    """Draw a box plot of the values: quartiles, whiskers from minimum to maximum, as `summary_box` has."""
-    data = np.asarray(values, dtype=float)
-    drawn = ax.boxplot(
-        [data], positions=[position], widths=width, patch_artist=True, manage_ticks=False, whis=(0, 100)
-    )
-    for part in ("boxes", "whiskers", "caps", "medians"):
-        for artist in drawn[part]:
-            artist.set(color=colour, linewidth=1.0)
-    drawn["boxes"][0].set_facecolor(colour + "40")
-    return ax
-
-
-def summary_box(
-    ax: Axes, position: float, summary: Mapping[str, float], *, colour: str, width: float = 0.18
-) -> Axes:
-    """Draw a hollow box from min, q25, median, q75 and max: numbers that somebody else published."""
-    stats = {
-        "med": summary["median"],
-        "q1": summary["q25"],
-        "q3": summary["q75"],
-        "whislo": summary["min"],
-        "whishi": summary["max"],
-        "fliers": [],
-    }
-    line = {"color": colour, "linewidth": 0.8, "linestyle": (0, (2, 1))}
-    ax.bxp(
-        [stats], positions=[position], widths=width, showfliers=False, manage_ticks=False,
-        boxprops=line, whiskerprops=line, capprops=line, medianprops={**line, "linestyle": "-"},
-    )  # fmt: skip
-    return ax
-
-
-def difference_panel(
-    ax: Axes,
-    groups: Sequence[Mapping[str, Any]],
-    *,
-    symlog: float | None = None,
-) -> Axes:
-    """Draw the boxes of U and V for each group, the published ones hollow beside them, and the zero line.
-
-    Parameters
-    ----------
-    ax : Axes
-    groups : sequence of mappings
-        Each with "label", "U" and "V" (values), and "published" (None, or five-number summaries by method).
-    symlog : float, optional
-        Half-width of the linear part of a symmetric logarithmic scale; None is a linear scale.
-    """
-    zero_line(ax)
-    for i, group in enumerate(groups):
-        for offset, method in ((-0.24, "U"), (0.24, "V")):
-            if len(group[method]):
-                box(ax, i + offset - 0.09, group[method], colour=COLOURS[method], width=0.2)
-            if group["published"] is not None:
-                summary_box(ax, i + offset + 0.13, group["published"][method], colour=COLOURS[method])
-    ax.set_xticks(range(len(groups)), [group["label"] for group in groups])
-    ax.set_xlim(-0.6, len(groups) - 0.4)
-    if symlog is not None:
-        ax.set_yscale("symlog", linthresh=symlog)
-    ax.grid(axis="y", linewidth=0.3, alpha=0.6)
-    return ax
-
-
-def difference_limits(groups: Sequence[Mapping[str, Any]], symlog: float | None) -> tuple[float, float]:
-    """Return limits that hold every value of the groups, published ones included, and 0."""
-    values = [np.asarray(group[method], dtype=float) for group in groups for method in ("U", "V")]
-    for group in groups:
-        for summary in (group["published"] or {}).values():
-            values.append(np.array([summary["min"], summary["max"]]))
-    joined = np.concatenate([np.zeros(1), *values])
-    low, high = float(joined.min()), float(joined.max())
-    if symlog is None:
-        margin = 0.05 * (high - low)
-        return low - margin, high + margin
-    return min(2.0 * low, -symlog), max(2.0 * high, symlog)
-
-
-def difference_legend(figure: Figure, *, n_columns: int = 5) -> None:
-    """Explain the boxes once for the whole figure."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = []
-    for method in ("U", "V"):
-        colour = COLOURS[method]
-        handles.append(Patch(facecolor=colour + "40", edgecolor=colour, label=f"plain − {method}, here"))
-    for method in ("U", "V"):
-        label = f"plain − {method}, published"
-        handles.append(Patch(facecolor="none", edgecolor=COLOURS[method], linestyle="--", label=label))
-    handles.append(Line2D([], [], color=COLOURS["zero"], label="no difference"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=8)
-
-
-def band(
-    ax: Axes, x: ArrayLike, mean: ArrayLike, low: ArrayLike, high: ArrayLike, *, method: str, label: str
-) -> Axes:
-    """Draw a mean curve with its pointwise band."""
-    ax.fill_between(x, low, high, color=COLOURS[method], alpha=0.18, linewidth=0)
-    ax.plot(x, mean, color=COLOURS[method], linewidth=1.4, label=label)
-    return ax
 
 
 def axes_of(ax: Axes | None, size: tuple[float, float] = (5.0, 3.3)) -> Any:
@@ -321,6 +198,148 @@ def draw_levels(
     ax.set_yticks(rows, [visible(name)[:30] for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     return finish(ax, grid="x")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForestRow:
+    """One line of a forest plot.
+
+    Attributes
+    ----------
+    name : str
+    value, low, high : float
+        An infinite or NaN end is drawn as an arrow.
+    role : {"reported", "reference", "other"}
+        Drawn in color, in dark gray above a line, or in light gray.
+    remark : str
+        Words behind the numbers, for example which check failed.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    role: str = "other"
+    remark: str = ""
+
+
+def plot_forest(
+    rows: Sequence[ForestRow],
+    *,
+    title: str = "",
+    xlabel: str = "",
+    narrow: bool = False,
+    whole: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one line per estimate: point, interval, and both in words on the right.
+
+    The axis holds the reported and reference rows whole. Ends of other rows that are more than one width
+    beyond that, infinite or unknown are cut and marked by an arrow.
+
+    Parameters
+    ----------
+    rows : sequence of ForestRow
+        From top to bottom; references come first.
+    title : str
+        The finding, in one sentence.
+    xlabel : str
+        What the numbers are.
+    narrow : bool
+        For the width of a phone: the words stand above their lines.
+    whole : bool
+        The axis holds all rows whole.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> rows = [ForestRow(name="doubly robust", value=88.0, low=79.0, high=97.0, role="reported"),
+    ...         ForestRow(name="LSTDQ", value=86.0, low=-np.inf, high=np.inf, remark="fails a check")]
+    >>> ax = plot_forest(rows, title="The policy earns 88 per episode")
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['doubly robust', 'LSTDQ']
+    """
+    ax = axes_of(ax, (3.8, 0.9 + 0.55 * len(rows)) if narrow else (8.6, 1.2 + 0.45 * len(rows)))
+    low, high = _limits(rows, whole=whole)
+    for place, row in enumerate(rows):
+        _draw_row(ax, place, row, low, high)
+        words, at = _words(row, narrow), (1.02, float(place))
+        if narrow:
+            words, at = f"{visible(row.name)}   {words}", (0.0, place - 0.36)
+            if len(words) > _NARROW_WORDS:
+                words = f"{words[:_NARROW_WORDS].rpartition(' ')[0]} …"
+        ax.annotate(
+            words, at, xycoords=("axes fraction", "data"), va="center", fontsize=8 if narrow else 9,
+            color="#111111" if row.role != "other" else "#666666", annotation_clip=False,
+            # Above a line, words take no width from the axis.
+            fontweight="bold" if row.role == "reported" else "normal", in_layout=not narrow,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5} if narrow else None, zorder=5,
+        )  # fmt: skip
+    n_references = sum(row.role == "reference" for row in rows)
+    if 0 < n_references < len(rows):
+        ax.axhline(n_references - (0.62 if narrow else 0.5), color="#cccccc", linewidth=1.0)
+    ax.set_yticks(range(len(rows)), ["" if narrow else visible(row.name) for row in rows])
+    ax.set_ylim(len(rows) - 0.5, -0.65 if narrow else -0.5)
+    ax.set_xlim(low, high)
+    ax.set_xlabel(xlabel)
+    ax.locator_params(axis="x", nbins=5)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", linewidth=0.3, alpha=0.6)
+    for side in ("top", "left", "right"):
+        ax.spines[side].set_visible(False)
+    if title:
+        lines = textwrap.wrap(title, _NARROW_TITLE if narrow else _TITLE)
+        ax.set_title("\n".join(lines), loc="left", fontsize=9 if narrow else 11, fontweight="bold")
+    return ax
+
+
+def _limits(rows: Sequence[ForestRow], *, whole: bool) -> tuple[float, float]:
+    """Return an axis that holds the important rows, and of others what is at most one width away."""
+    important = [row for row in rows if whole or row.role != "other"] or list(rows)
+    ends = np.array([[row.value, row.low, row.high] for row in important]).ravel()
+    ends = ends[np.isfinite(ends)]
+    if not ends.size:
+        return 0.0, 1.0
+    low, high = float(ends.min()), float(ends.max())
+    width = high - low if high > low else max(1.0, abs(high))
+    others = np.array([[row.value, row.low, row.high] for row in rows]).ravel()
+    near = others[np.isfinite(others) & (others >= low - width) & (others <= high + width)]
+    low, high = float(min(near.min(), low)), float(max(near.max(), high))
+    margin = 0.05 * (high - low if high > low else width)
+    return low - margin, high + margin
+
+
+def _draw_row(ax: Any, place: int, row: ForestRow, low: float, high: float) -> None:
+    color = {"reported": ESTIMATE, "reference": PLUG_IN}.get(row.role, _MUTED)
+    left = row.low if np.isfinite(row.low) else low
+    right = row.high if np.isfinite(row.high) else high
+    ax.plot(
+        [max(left, low), min(right, high)], [place, place], color=color,
+        linewidth=3.4 if row.role == "reported" else 2.0, solid_capstyle="butt",
+    )  # fmt: skip
+    for end, edge, marker in ((row.low, low, "<"), (row.high, high, ">")):
+        beyond = not np.isfinite(end) or (end < low if marker == "<" else end > high)
+        if beyond:
+            ax.plot([edge], [place], marker=marker, color=color, markersize=7, clip_on=False)
+    if np.isfinite(row.value) and low <= row.value <= high:
+        ax.plot([row.value], [place], marker="o", color=color, markersize=9 if row.role == "reported" else 6)
+
+
+def _words(row: ForestRow, narrow: bool) -> str:
+    width = row.high - row.low
+    value, low, high = (
+        ("∞" if x > 0 else "-∞") if np.isinf(x) else "no value" if np.isnan(x) else rounded(x, width)
+        for x in (row.value, row.low, row.high)
+    )
+    remark = "reported" if row.role == "reported" and not (row.remark or narrow) else row.remark
+    said = f"{value}  [{low}, {high}]"
+    return f"{said}  {textwrap.shorten(visible(remark), _WORDS, placeholder=' …')}" if remark else said
 
 
 def embed_figure(figure: Figure) -> str:

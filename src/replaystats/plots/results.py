@@ -26,6 +26,7 @@ from .draw import (
     COLOURS,
     ESTIMATE,
     Axes,
+    ForestRow,
     axes_of,
     draw_band,
     draw_levels,
@@ -33,8 +34,8 @@ from .draw import (
     drawn_rows,
     finish,
     new_figure,
+    plot_forest,
 )
-from .forest import ForestRow, plot_forest
 
 # Layout: answers with a line of their own.
 _LISTED = 40

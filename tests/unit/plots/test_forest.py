@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from replaystats.plots.forest import ForestRow, plot_forest
+from replaystats.plots.draw import ForestRow, plot_forest
 
 REPORTED = ForestRow(name="doubly robust", value=88.0, low=79.0, high=97.0, role="reported")
 LOGGED = ForestRow(name="logged policy", value=67.0, low=60.0, high=73.0, role="reference")

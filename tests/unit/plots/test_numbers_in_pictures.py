@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from replaystats.plots.draw import (
-    difference_panel,
-    draw_dots,
-    draw_histogram,
-    draw_levels,
-    new_figure,
-    summary_box,
-)
+from replaystats.plots.draw import draw_dots, draw_histogram, draw_levels, new_figure
+from replaystats_paper.figures import difference_panel, summary_box
 
 
 @pytest.mark.parametrize("value", [None, 0.4])

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from replaystats.plots.draw import (
+from replaystats.plots.draw import new_figure
+from replaystats.report.pages import duration, embed_json, percent, render, significant
+from replaystats_paper.figures import (
     band,
     difference_legend,
     difference_limits,
     difference_panel,
-    new_figure,
     save_figure,
 )
-from replaystats.report.pages import duration, embed_json, percent, render, significant
 
 SUMMARY = {"min": -3.0, "q25": 0.0, "median": 1.0, "q75": 2.0, "max": 40.0}
 GROUP = {
