@@ -41,7 +41,7 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 EXIT_CODES = (
     "Exit codes: 0 done; 2 the command is wrong (an option, a column name, a missing package); 3 the data "
-    "cannot be used or do not determine an answer; 4, where --strict is given, it is withheld or not reliable."
+    "cannot be used or do not determine an answer; with --strict, 4 the answer is not reliable."
 )
 # What the library calls its arguments where an option is not called the same.
 _OPTIONS = {
