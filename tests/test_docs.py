@@ -20,7 +20,8 @@ sys.modules[_SPEC.name] = outputs
 _SPEC.loader.exec_module(outputs)
 
 
-LONG = ("tutorials/regression.md", "tutorials/dqn.md")  # those that take several seconds
+# Those that take several seconds.
+LONG = ("tutorials/regression.md", "tutorials/dqn.md", "how-to/kernel_ridge.md")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def kept(folder):
 @pytest.mark.parametrize(
     ("number", "code", "jobs"),
     [
-        (signal.SIGTERM, 143, "1"),
+        pytest.param(signal.SIGTERM, 143, "1", marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, 130, "1", marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, 130, "2", marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, 143, "2", marks=pytest.mark.slow),

@@ -44,7 +44,7 @@ def moments_at(place, data):
 
 @pytest.fixture(scope="module", params=["U", "V"])
 def reference(request, data):
-    plan = rs.make_plan(N, statistic=request.param, subsample_size=0.1, n_resamples=300, random_state=11)
+    plan = rs.make_plan(N, statistic=request.param, subsample_size=0.1, n_resamples=100, random_state=11)
     return plan, rs.replicate(least_squares(data), plan, exact=True)
 
 

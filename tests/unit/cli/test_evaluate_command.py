@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import replaystats as rs
 from replaystats.cli.app import app
+from support.cases import slow_except
 
 N, STEPS, DT = 200, 3, 0.1
 DISCOUNT = float(np.exp(-0.1))
@@ -89,7 +90,7 @@ def test_the_headline_is_that_of_the_library(ask, log, data):
     assert answer["value_function"] is None
 
 
-@pytest.mark.parametrize("statistic", ["U", "V"])
+@pytest.mark.parametrize("statistic", slow_except(["V"], ["U", "V"]))
 def test_lstd_gives_the_numbers_of_the_class(ask, log, data, statistic):
     answer = ask(
         *(log, "--state", "position", "--discount", DISCOUNT, "--basis", "fourier:1", "-B", 30, "--seed", 3),
@@ -135,7 +136,10 @@ def test_a_rate_and_a_factor_of_the_same_discount_agree(ask, log):
         assert factor["value"] == pytest.approx(rate["value"], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["polynomial:3", "fourier:2:8", "rbf:4", "rff:4", "tiles:1x4", "auto"])
+BASES = ["polynomial:3", "fourier:2:8", "rbf:4", "rff:4", "tiles:1x4", "auto"]
+
+
+@pytest.mark.parametrize("name", slow_except(["fourier:2:8", "auto"], BASES))
 def test_every_basis_has_a_name(ask, log, name):
     answer = ask(log, "--state", "position", "--discount", DISCOUNT, "--basis", name)
     assert np.isfinite(answer["value"])
@@ -367,7 +371,7 @@ def house(grid, tmp_path_factory):
 NAMED = ("--step", "step", "--action", "move", "--discount", 0.9)
 
 
-@pytest.mark.parametrize("file", ["house.csv", "house.parquet"])
+@pytest.mark.parametrize("file", slow_except(["house.csv"], ["house.csv", "house.parquet"]))
 @pytest.mark.parametrize(
     ("state", "policy"),
     [
@@ -571,6 +575,7 @@ def test_points_need_the_columns_of_the_state(run, log, tmp_path):
     assert run(log, *GIVEN, "--at", tmp_path / "at.csv").exit_code == 3
 
 
+@pytest.mark.slow
 def test_a_true_process_keeps_json_clean_and_errors_apart(log):
     """One that succeeds is in tests/integration/test_newcomer.py."""
     command = [sys.executable, "-c", "from replaystats.cli import main; main()", "evaluate", str(log)]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 import replaystats as rs
 from replaystats.data import DaskBlocks, PartitionError
@@ -44,11 +45,11 @@ def test_plug_in_is_one_solve_of_all_rows(n_outputs):
 
 
 def test_answers_are_near_the_truth_and_say_how_near(fitted):
-    Z, z = table(2_000, seed=1)
+    Z, z = table(600, seed=1)
     prediction, low, high = fitted.predict(Z, return_interval=True, confidence_level=0.9)
     score = 1 - np.mean((z - prediction) ** 2) / z.var()
-    assert abs(score - fitted.oob_score_) < 0.02
-    assert abs(np.mean((low <= z) & (z <= high)) - 0.9) < 0.02
+    assert abs(score - fitted.oob_score_) < 0.03
+    assert abs(np.mean((low <= z) & (z <= high)) - 0.9) < 0.03
     low, high = fitted.confidence_interval(Z[:200])
     assert np.mean((low <= truth(Z[:200])) & (truth(Z[:200]) <= high)) > 0.9
     assert np.median(high - low) < 0.1  # 40,000 rows with noise of .5, not 10,000
@@ -82,8 +83,8 @@ def test_a_dask_frame_is_its_rows(fitted):
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
     source = DaskBlocks(frames.from_pandas(frame, npartitions=2), columns={"X": ["a", "b", "c"], "y": "y"})
     assert source.lengths == [6_000, 6_000]
-    one = rs.ReplayKernelRidge(random_state=0).fit_blocks(source)
-    other = rs.ReplayKernelRidge(random_state=0).fit_blocks(blocks(X, y))
+    model = rs.ReplayKernelRidge(0.3, gamma=0.5, method=rs.basis.RandomFourier(20), random_state=0)
+    one, other = clone(model).fit_blocks(source), clone(model).fit_blocks(blocks(X, y))
     assert (one.predict(X[:9]) == other.predict(X[:9])).all()
     with pytest.raises(ValueError, match="among those of the frame"):
         DaskBlocks(source.frame, columns={"X": "d"})

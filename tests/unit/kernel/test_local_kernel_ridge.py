@@ -83,7 +83,7 @@ def test_neither_threads_nor_budget_nor_more_trees_change_a_tree(data):
     X, y, X_new = data
     few = fit(X, y).values(X_new)
     many = fit(X, y, n_trees=5, n_jobs=2)
-    tiled = np.tile(X_new, (2000, 1))  # more rows in a leaf than a task may take of the smallest budget
+    tiled = np.tile(X_new, (1000, 1))  # more rows in a leaf than a task may take of the smallest budget
     with rs.config_context(memory_budget=2**20):
         again = many.values(tiled)
     assert_allclose(again[:3, -len(X_new) :], few, rtol=1e-12)

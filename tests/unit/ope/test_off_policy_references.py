@@ -215,7 +215,10 @@ def test_bounds_of_a_log_that_was_cut_early_hold_the_truth(chance, error):
     assert (lowest.value, highest.value) == pytest.approx((10.0, 10.0), abs=error)
 
 
-@pytest.mark.parametrize(("first", "later"), [(0.0, 0.2), (0.3, 0.3), (1.0, 1.0), (0.5, 0.05)])
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [(0.0, 0.2), (0.5, 0.05), *(pytest.param(p, p, marks=pytest.mark.slow) for p in (0.3, 1.0))],
+)
 def test_bounds_of_what_was_never_logged(first, later):
     """One state to begin in and others ever after; the third action is nowhere in the log."""
     states = np.concatenate([np.zeros((99, 1)), np.linspace(1, 2, 396).reshape(99, 4)], axis=1)

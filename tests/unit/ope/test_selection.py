@@ -120,8 +120,8 @@ def test_a_policy_may_write_into_its_argument() -> None:
         return np.full((len(states), 2), 0.5)
 
     rng = np.random.default_rng(0)
-    s, a = rng.normal(size=(60, 5, 1)), rng.integers(0, 2, (60, 4))
-    data = rs.Trajectories(s, s[:, :-1, 0] + a, a, terminated=np.ones(60, bool))
+    s, a = rng.normal(size=(30, 5, 1)), rng.integers(0, 2, (30, 4))
+    data = rs.Trajectories(s, s[:, :-1, 0] + a, a, terminated=np.ones(30, bool))
     kept = data.states.copy()
     plain = rs.evaluate(data, lambda x: np.full((len(x), 2), 0.5), discount=0.9)
     assert rs.evaluate(data, scaled, discount=0.9).value == plain.value

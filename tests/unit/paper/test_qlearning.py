@@ -148,9 +148,9 @@ def test_the_orderings_of_the_maze_show_in_a_small_one():
 
     def returns(capacity, ratio):
         rule = Rule(n_episodes=15, timeout=1000, ratio=ratio)
-        runs = Lockstep(ring_maze(8), rule, np.full(48, capacity)).run(np.random.default_rng([8, capacity]))
+        runs = Lockstep(ring_maze(8), rule, np.full(32, capacity)).run(np.random.default_rng([8, capacity]))
         late = runs.returns[:, 5:].mean(axis=1)
-        return late.mean(), late.std(ddof=1) / np.sqrt(48)
+        return late.mean(), late.std(ddof=1) / np.sqrt(32)
 
     def clearly_more(one, other):
         return one[0] - other[0] > 4 * np.hypot(one[1], other[1])

@@ -18,7 +18,7 @@ from replaystats.report.regression import Regression
 RNG = np.random.default_rng(3)
 X = RNG.uniform(size=(60, 2))
 Y = np.sin(4 * X[:, 0]) + 0.1 * RNG.normal(size=60)
-FEW = rs.Resampling(size=0.5, n_resamples=60)
+FEW = rs.Resampling(size=0.5, n_resamples=30)
 
 
 def in_words():
@@ -36,7 +36,7 @@ def bagged():
 
 MODELS = {
     "kernel": lambda: rs.ReplayKernelRidge(random_state=0).fit(X, Y),
-    "trees": lambda: rs.ReplayRegressor(RandomForestRegressor(3), resampling=FEW, random_state=0).fit(
+    "trees": lambda: rs.ReplayRegressor(RandomForestRegressor(2), resampling=FEW, random_state=0).fit(
         pd.DataFrame(X, columns=["a", "b"]), Y
     ),
     "words": in_words,
