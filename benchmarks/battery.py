@@ -57,7 +57,7 @@ CONCENTRATED = 16
 
 
 @dataclass(frozen=True)
-class InferenceContext:
+class Setting:
     """`run(rng)` returns (low, high, estimate), arrays of one shape, for the truth of that shape."""
 
     run: Callable
@@ -67,12 +67,12 @@ class InferenceContext:
     estimable: bool | Callable = True  # or a function that says so
 
 
-REGISTRY: dict[str, InferenceContext] = {}
+REGISTRY: dict[str, Setting] = {}
 
 
 def add(name, run, truth, n, q, **options):
     truth = truth if callable(truth) else np.asarray(truth, dtype=float)
-    REGISTRY[name] = InferenceContext(run, truth, n, q, **options)
+    REGISTRY[name] = Setting(run, truth, n, q, **options)
 
 
 def averaged(moments, how, rng):

@@ -1,4 +1,4 @@
-"""Ensemble combined into one estimate, and what it says about itself."""
+"""Members combined into one estimate, and what it says about itself."""
 
 from .combined import METHODS, Estimate, average, plug_in
 

@@ -1,4 +1,4 @@
-"""Ensemble combined: coefficients, answers at any points, and the variance of both, from one formula.
+"""Members combined: coefficients, answers at any points, and the variance of both, from one formula.
 
 Where members are a ratio of moments and their average is linear, everything follows from theta and its
 covariance, of size q. Else the members' own answers at the points are combined, a block of points at a time.
@@ -42,7 +42,7 @@ from ..solvers import Solver
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Combination:
-    """Ensemble and how they are combined: coefficients, answers at points, and variances.
+    """Members and how they are combined: coefficients, answers at points, and variances.
 
     Attributes
     ----------

@@ -164,7 +164,7 @@ class PredictsNewObservations(ABC):
 
         Notes
         -----
-        - Ensemble on random subsets: jackknife+-after-bootstrap. If rows and the new one are exchangeable, it
+        - Members on random subsets: jackknife+-after-bootstrap. If rows and the new one are exchangeable, it
           covers with probability at least ``1 - 2 (1 - confidence_level)`` for any regressor and any
           distribution (Kim, Xu and Barber 2020), and in practice with `confidence_level`.
         - ``method="features"`` and ``"local"``: jackknife+ with exact leave-one-out fits, for which the same

@@ -32,7 +32,7 @@ from ..solvers.base import check_solver
 
 
 class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
-    """Ensemble, combined into one estimate, behind `fit` and `predict`.
+    """Members, combined into one estimate, behind `fit` and `predict`.
 
     Subclasses set `estimate_` by `_finish` in `fit`, and write `_asked` and `_plug_in_at`.
     """
@@ -89,7 +89,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         Returns
         -------
         array of shape (B, m) or (B, m, n_outputs)
-            Ensemble without an answer hold no information: ``estimate_.members.failed`` says which.
+            Members without an answer hold no information: ``estimate_.members.failed`` says which.
         """
         return self._answers_of_members(X, self._question(X))
 

@@ -162,7 +162,7 @@ class ReplayVariance:
         the plug-in where answers are nearly linear in the data, and never below that of the average.
     plan : ResamplingPlan
     n_used : int
-        Ensemble that did not fail.
+        Members that did not fail.
     """
 
     sampling: FloatArray
@@ -193,7 +193,7 @@ class ReplayVariance:
         """
         xp = array_namespace(self.sampling)
         variance: FloatArray = xp.where(self.bounded, self.delete_d, self.sampling) + self.monte_carlo
-        # Ensemble that agree to the last digit leave rounding, of either sign.
+        # Members that agree to the last digit leave rounding, of either sign.
         return xp.where(variance < 0, xp.zeros_like(variance), variance)  # type: ignore[no-any-return]
 
     @property

@@ -103,7 +103,7 @@ class InferenceContext:
     covers: str = ESTIMATORS_TARGET
 
     def with_range(self, value_range: tuple[float, float] | None) -> InferenceContext:
-        """Return the setting with the bounds that a user gave."""
+        """Return the same with the bounds that a user gave."""
         if value_range is None:
             return self
         low, high = check_range(value_range, "value_range")
@@ -249,7 +249,8 @@ def _usual(
     noise = noise.without_surplus()
     if not (moments.n_basis == 1 or constant_matrix(moments)):
         noise = noise.symmetric()
-    weight = _weight_of_inversion(noise, symmetric=moments.symmetric)
+    # A symmetric matrix is a Gram matrix: given it, the answer is as good as it is, however it came about.
+    weight = 0.0 * answers if moments.symmetric and moments.n_basis > 1 else _weight_of_inversion(noise)
     found = replace(
         noise.pivot(answers, np.abs(X) @ np.abs(theta)),
         covariance=weight * noise.covariance,
@@ -257,7 +258,9 @@ def _usual(
         how=np.where(weight > 0.5, "inverted", "noise").astype("<U12"),
     )
     found = found.without_interval(one_unit_determines(moments, X, solver or Auto()), "alone")
-    return found.without_interval(~estimable(linear, X), "open")
+    if linear.truncated == 0 and linear.set_aside == 0:
+        return found
+    return found.without_interval(~determined(X, linear.sums[0], linear.inverse), "open")
 
 
 def _recentred(
@@ -273,24 +276,14 @@ def _recentred(
     return answers, replace(noise, degrees=np.minimum(noise.degrees, degrees))
 
 
-def _weight_of_inversion(noise: Noise, *, symmetric: bool) -> FloatArray:
+def _weight_of_inversion(noise: Noise) -> FloatArray:
     """Return how much the inverted test counts: the squared correlation of answers with their denominators.
 
-    Without it the usual interval covers however weak the denominator is. A matrix to which every unit adds
-    cannot vanish, and a symmetric one is a Gram matrix: given it, the answer is as good as it is, however it
-    came about.
+    Without it the usual interval covers however weak the denominator is. It is 0 where nothing can vanish.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         common = noise.covariance**2 / (noise.variance * noise.matrix_variance)
-    safe = noise.one_sign | (symmetric and noise.n_parameters > 1) | ~np.isfinite(common)
-    return np.where(safe, 0.0, np.clip(common, 0.0, 1.0))
-
-
-def estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
-    """Return which questions the equations determine."""
-    if linear.truncated == 0 and linear.set_aside == 0:
-        return np.ones(len(X), dtype=bool)
-    return determined(X, linear.sums[0], linear.inverse)
+    return np.where(np.isfinite(common) & ~np.asarray(noise.one_sign), np.minimum(common, 1.0), 0.0)
 
 
 def _linearise(moments: AnyMoments, solver: Solver | None) -> Linearisation | None:

@@ -19,7 +19,7 @@ from .._core.errors import must_be
 from .._core.linalg import LARGE, solve_stack
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array
-from ..engine.linear import Linearisation, linearise
+from ..engine.linear import Linearisation, functionals, linearise
 from ..moments import FactoredMoments, Moments, StreamedMoments
 from ..moments.factored import HeldMoments
 from ..moments.streamed import AnyMoments
@@ -209,10 +209,8 @@ def jackknife_shifts(
         xp, shape = array_namespace(shifts), (len(part), -1)
         known = xp.all(xp.isfinite(xp.reshape(shifts, shape)), axis=1)
         if not bool(xp.all(known)):
-            outputs = range(moments.n_outputs or 1)
-            moved = xp.stack([influence_of(part, linear, output) for output in outputs], axis=-1)
             known = xp.reshape(known, (-1,) + (1,) * (shifts.ndim - 1))
-            shifts = xp.where(known, shifts, xp.reshape(moved, shifts.shape))
+            shifts = xp.where(known, shifts, influence_of(part, linear))
         yield observations, part, shifts
 
 
@@ -334,12 +332,14 @@ def _factored_shifts(moments: FactoredMoments, linear: Linearisation) -> FloatAr
     return reshaped
 
 
-def influence_of(part: HeldMoments, linear: Linearisation, output: int) -> Any:
-    """Return what every unit of a block adds to theta to first order, shape (units, q)."""
-    residuals = part.residuals(linear.theta)
-    xp = array_namespace(residuals)
-    chosen = xp.reshape(residuals, (len(part), part.n_basis, -1))[:, :, output]
-    return chosen @ like(linear.inverse.T, chosen)
+def influence_of(part: HeldMoments, linear: Linearisation) -> Any:
+    """Return what every unit of a block adds to theta to first order, shape (units, q[, n_outputs])."""
+    return functionals(linear.inverse, part.residuals(linear.theta))
+
+
+def of_output(values: Any, output: int) -> Any:
+    """Return one of the outputs of values (units, q) or (units, q, n_outputs), shape (units, q)."""
+    return values if values.ndim == 2 else values[:, :, output]
 
 
 # Plans that follow influence: which observations to prefer.
@@ -430,6 +430,6 @@ def influence_probabilities(
     """
     influence = influence_values(moments, solver)
     if X is not None:
-        influence = np.moveaxis(np.moveaxis(influence, 1, -1) @ check_array(X, "X", ndim=2).T, -1, 1)
+        influence = functionals(check_array(X, "X", ndim=2), influence)
     size = np.sqrt((influence.reshape(len(influence), -1) ** 2).sum(axis=1))
     return proportional_probabilities(size, uniform_share=uniform_share)

@@ -23,7 +23,7 @@ from ..moments.factored import HeldMoments
 from ..moments.record import sum_units
 from ..moments.streamed import AnyMoments
 from .degrees import WeightSums, degrees_of_freedom, effective_sample, shrunken_skewness
-from .influence import influence_of, jackknife_shifts, unit_blocks
+from .influence import influence_of, jackknife_shifts, of_output, unit_blocks
 from .pivot import NO_NOISE, Pivot
 
 # Format: powers of what a unit moves an answer by that are summed.
@@ -46,7 +46,7 @@ class Noise:
         Kurtosis of the influence values beyond what their skewness implies; zero where they are two.
     degrees : ndarray
         Degrees of freedom of the variance.
-    n_units, n_parameters : int
+    n_units : int
     growth : ndarray or float
         What correlation of neighbouring units multiplied the variance by.
     one_sign : ndarray of bool or bool
@@ -62,7 +62,6 @@ class Noise:
     excess: FloatArray
     degrees: FloatArray
     n_units: int
-    n_parameters: int = 1
     growth: FloatArray | float = 1.0
     one_sign: BoolArray | bool = False
     surplus: FloatArray | float = 0.0
@@ -84,7 +83,6 @@ class Noise:
             skewness=self.skewness,
             excess=self.excess,
             units=np.full(error.shape, float(self.n_units)),
-            how=np.full(error.shape, "noise", dtype="<U12"),
         )
 
     def with_variance(self, variance: FloatArray) -> Noise:
@@ -266,11 +264,11 @@ def functional_moments(
         moved = shifts @ like(X.T, shifts)
         sums.add(moved, _matrix_shares(part, dual, direction))
         if regression:
-            first_order = influence_of(part, linear, output) @ like(X.T, shifts)
+            first_order = of_output(influence_of(part, linear), output) @ like(X.T, shifts)
             products += to_numpy(array_namespace(moved).sum(moved * first_order, axis=0))
         if in_order is not None:
             in_order[observations] = to_numpy(moved)
-    noise = replace(sums.noise(with_matrix=True), n_parameters=moments.n_basis)
+    noise = sums.noise(with_matrix=True)
     if regression:
         kept = np.maximum(products, n / (n - 1) * squares)
         positive = noise.variance > 0
@@ -293,7 +291,7 @@ def _first_order(moments: AnyMoments, linear: Linearisation, output: int) -> Flo
     """Return sum L_i L_i^T over the influence values of theta, shape (q, q)."""
     covariance = np.zeros((moments.n_basis, moments.n_basis))
     for _, part in unit_blocks(moments):
-        influence = influence_of(part, linear, output)
+        influence = of_output(influence_of(part, linear), output)
         covariance += to_numpy(influence.T @ influence)
     return covariance
 
@@ -314,14 +312,13 @@ def _shifts(
     moments: AnyMoments, linear: Linearisation, output: int
 ) -> Iterator[tuple[IntArray | slice, FloatArray, HeldMoments]]:
     """Yield what each unit of a block moves theta by, (units, q), with the block."""
-    n, q = moments.n_observations, moments.n_basis
     if linear.truncated == 0:
         for observations, part, shifts in jackknife_shifts(moments, linear):
-            by_output = array_namespace(shifts).reshape(shifts, (len(part), q, -1))
-            yield observations, by_output[:, :, output], part
+            yield observations, of_output(shifts, output), part
         return
+    n = moments.n_observations
     for observations, part in unit_blocks(moments):
-        yield observations, influence_of(part, linear, output) * (n / (n - 1)), part
+        yield observations, of_output(influence_of(part, linear), output) * (n / (n - 1)), part
 
 
 def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -> Any:

@@ -109,17 +109,16 @@ class Interval(Shown):
         p = self.pivot
         if p is None:
             return written
-        shape, undecided = np.shape(p.estimate), np.ravel(self.undecided)
-        parts = (p.how, p.standard_error, p.degrees, p.bias_bound, p.undetermined_share)
-        rows = [np.ravel(np.broadcast_to(part, shape)) for part in parts]
+        parts = (p.how, p.standard_error, p.degrees, p.undetermined_share, self.undecided)
+        rows = map(np.ravel, parts)
         sentences = []
-        for text, how, error, degrees, bias, share, wide in zip(written, *rows, undecided, strict=True):
+        for text, how, error, degrees, share, wide in zip(written, *rows, strict=True):
             sentence = SENTENCES[str(how)]
             if wide and p.value_range and how != "alone":
                 sentence = _RANGE
             elif how == "noise" and error == 0 and degrees > 0:
                 sentence = _NO_EVENT if p.value_range else _NO_EVENT_UNBOUNDED
-            why = sentence.format(error=error, degrees=degrees, bias=bias, share=share, range=p.value_range)
+            why = sentence.format(error=error, degrees=degrees, share=share, range=p.value_range)
             sentences.append(f"{text}: {why}; covers {p.covers}.")
         return sentences
 
@@ -142,6 +141,8 @@ def _infinite() -> FloatArray:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pivot:
     """What is known about m estimates before a level is chosen; arrays are (m,) or (m, n_outputs).
+
+    What is given as one number holds for all rows.
 
     Attributes
     ----------
@@ -186,6 +187,12 @@ class Pivot:
     covers: str = ESTIMATORS_TARGET
     reasons: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        shape = np.broadcast_shapes(*(np.shape(getattr(self, name)) for name in _ROWS))
+        for name in _ROWS:
+            if np.shape(getattr(self, name)) != shape:
+                object.__setattr__(self, name, np.broadcast_to(getattr(self, name), shape))
+
     def with_bias(self, bound: ArrayLike, *reasons: str) -> Pivot:
         """Return the record with a further source of bias: worst cases add up."""
         total = self.bias_bound + np.abs(np.asarray(bound, dtype=np.float64))
@@ -198,18 +205,14 @@ class Pivot:
 
     def take(self, rows: BoolArray) -> Pivot:
         """Return the record of some of the rows."""
-        arrays: dict[str, Any] = {
-            name: np.broadcast_to(getattr(self, name), rows.shape)[rows] for name in _ROWS
-        }
+        arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ROWS}
         return replace(self, **arrays)
 
     @staticmethod
     def stack(records: list[Pivot]) -> Pivot:
         """Return the records of several outputs as one, arrays of shape (m, n_outputs)."""
-        m = len(records[0].estimate)
         joined: dict[str, Any] = {
-            name: np.stack([np.broadcast_to(getattr(record, name), m) for record in records], axis=1)
-            for name in _ROWS
+            name: np.stack([getattr(record, name) for record in records], axis=1) for name in _ROWS
         }
         return replace(records[0], **joined)
 
@@ -301,9 +304,8 @@ def p_value(pivot: Pivot, value: float = 0.0) -> FloatArray:
     >>> p_value(Pivot(estimate=2.228 * one, standard_error=one, degrees=10 * one)).round(3)  # t(.975, 10)
     array([0.05])
     """
-    shape = np.broadcast_shapes(*(np.shape(getattr(pivot, name)) for name in _ROWS))
     # Halving the logarithm of the error; 60 halvings of [-700, 0] leave a relative error of 1e-15.
-    small, large = np.full(shape, -700.0), np.zeros(shape)
+    small, large = np.full(pivot.estimate.shape, -700.0), np.zeros(pivot.estimate.shape)
     for _ in range(60):
         middle = (small + large) / 2
         low, high = _ends(pivot, np.exp(middle))

@@ -10,7 +10,6 @@ from scipy import special
 
 from .._core.arrays import to_numpy
 from .._core.errors import must_be
-from .._core.random import as_generator
 from .._core.thresholds import CHECK_LEVEL, DRAWS, SEVERAL
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from ..plans import ResamplingPlan
@@ -22,17 +21,9 @@ from .pivot import NO_NOISE, Interval, Pivot, interval
 from .variance import replay_variance
 
 
-def ensemble_pivot(centre: Any, parts: ReplayVariance, *, controlled: bool = False) -> Pivot:
-    """Return the record of an average without known influence: as many degrees as members have.
-
-    Parameters
-    ----------
-    centre : array
-    parts : ReplayVariance
-    controlled : bool
-        Whether a control variate took the linear part off.
-    """
-    variance, degrees = variance_of_members(parts, controlled=controlled)
+def ensemble_pivot(centre: Any, parts: ReplayVariance) -> Pivot:
+    """Return the record of an average without known influence: as many degrees as members have."""
+    variance, degrees = variance_of_members(parts)
     units = np.full(variance.shape, float(parts.plan.n_observations))
     return Pivot(estimate=to_numpy(centre), standard_error=np.sqrt(variance), degrees=degrees, units=units)
 
@@ -92,7 +83,7 @@ def mean_pivot(values: ArrayLike, *, weights: ArrayLike | None = None) -> Pivot:
 _SEED = 0
 
 
-def simultaneous_level(shifts: FloatArray, confidence_level: float, *, random_state: object = _SEED) -> float:
+def simultaneous_level(shifts: FloatArray, confidence_level: float) -> float:
     """Return the level of the single intervals whose band has `confidence_level`.
 
     Parameters
@@ -100,8 +91,6 @@ def simultaneous_level(shifts: FloatArray, confidence_level: float, *, random_st
     shifts : ndarray of shape (n, m)
         What each unit moves every answer by.
     confidence_level : float in (0, 1)
-    random_state : seed or Generator
-        Of the multipliers.
 
     Examples
     --------
@@ -119,7 +108,7 @@ def simultaneous_level(shifts: FloatArray, confidence_level: float, *, random_st
     moving = error > 0
     if not moving.any():
         return confidence_level
-    multipliers = as_generator(random_state).normal(size=(DRAWS, len(shifts)))  # type: ignore[arg-type]
+    multipliers = np.random.default_rng(_SEED).normal(size=(DRAWS, len(shifts)))
     largest = np.abs(multipliers @ (centred[:, moving] / error[moving])).max(axis=1)
     critical = float(np.quantile(largest, confidence_level))
     return max(confidence_level, float(2 * special.ndtr(critical) - 1))
@@ -177,7 +166,6 @@ def difference(
     exact = (error == 0) & (scale > 0) & (bias == 0)
     degrees = np.minimum(np.minimum(first.degrees, second.degrees), noise.degrees.reshape(shape))
     weak = np.maximum(first.matrix_variance, second.matrix_variance)
-    noisy = [np.broadcast_to(record.how, shape) == "noise" for record in (first, second)]
     return Pivot(
         estimate=estimate,
         standard_error=error,
@@ -189,7 +177,7 @@ def difference(
         low=np.where(exact, estimate, first.low - second.high),
         high=np.where(exact, estimate, first.high - second.low),
         units=np.minimum(first.units, second.units),
-        how=np.where(noisy[0] & noisy[1], "noise", "apart").astype("<U12"),
+        how=np.where((first.how == "noise") & (second.how == "noise"), "noise", "apart").astype("<U12"),
         covers="the difference of the estimators' own targets",
     )
 
@@ -217,7 +205,7 @@ def band(pivot: Pivot, shifts: FloatArray, confidence_level: float = 0.95) -> In
 # mean over reference points, the more the noisier they are: noise is seen by comparing two halves of the
 # members.
 #
-# Ensemble are one reason why a ratio is uncertain, rows are the other. With L_i the influence of row i on an
+# Members are one reason why a ratio is uncertain, rows are the other. With L_i the influence of row i on an
 # answer, sum L^2 is worth (sum L^2)^2 / sum L^4 rows (`degrees`): two neighbours carry the answer of a
 # nearest neighbour fit however many rows there are. The slopes C of answers in the counts of rows estimate L,
 # each with a noise of variance s^2; C^4 - 6 s^2 C^2 + 3 s^4 (Hermite's polynomial) estimates L^4 without

@@ -39,15 +39,13 @@ from .._core.thresholds import (
     SHARES,
 )
 from .._core.typing import FloatArray
-from ..engine import replicate
 from ..moments import FactoredMoments, StreamedMoments
 from ..moments.streamed import AnyMoments
-from ..plans import make_plan
 from ..plans.tiles import TILE_SUBSETS
 from ..solvers.direct import ScaledRidge
 from .components import variance_at
 from .influence import jackknife_bias, jackknife_covariance, unit_matrices
-from .stability import PILOT_SEED, Stability
+from .stability import PILOT_SEED, Stability, pilot_replicates
 from .theorem import second_order
 
 ACTIONS = ("keep the plug-in", "add ridge", "replay", "replay with ridge")
@@ -244,7 +242,8 @@ def _ridge(stability: Stability, W: FloatArray) -> Candidate | None:
     for units, g, f in unit_matrices(moments):
         np.add.at(A, group[units], g)
         np.add.at(b, group[units], f)
-    solvers = [scaled_ridge(moments, penalty) for penalty in (0.0, *PENALTIES)]
+    one = scaled_ridge(moments, 1.0)
+    solvers = [ScaledRidge(size * one.matrix, one.rows, size) for size in (0.0, *PENALTIES)]
     A_all, b_all, rest = A.sum(axis=0), b.sum(axis=0), (n_groups - 1) / n_groups
     left_out = np.stack([s.scaled(rest).solve(A_all - A, b_all - b).theta for s in solvers], axis=1)
     covariance = jackknife_covariance(moments, stability.replicates.solver).reshape(-1, q, q)
@@ -307,10 +306,7 @@ def _replay(stability: Stability, W: FloatArray) -> Candidate | None:
     found = []
     for share in SHARES if second is not None else ():
         k = max(1, round(share * n))
-        plan = make_plan(
-            n, statistic="U", subsample_size=k, n_resamples=TILE_SUBSETS, random_state=PILOT_SEED
-        )
-        pilot = Stability(replicates=replicate(moments, plan, solver=replicates.solver, on_failure="drop"))
+        pilot = Stability(replicates=pilot_replicates(moments, replicates.solver, size=k))
         if not pilot.controllable or pilot.tail_index < HEAVY_TAIL or pilot.separation < FAR:
             continue
         measured = predicted_gain(pilot, W).error_ratio
@@ -362,17 +358,13 @@ def predicted_gain(stability: Stability, X: FloatArray | None) -> Gain:
     plug_in_variance = variance_at(X, plain)
     plain_sum, replayed_sum = plug_in_variance.sum(), variance_at(X, replayed).sum()
     bias = np.square(replay_bias(stability, X)).sum()
-    plain_bias = stability.replicates.plan.design.bias_share**2 * bias
+    with_bias = plain_sum + stability.replicates.plan.design.bias_share**2 * bias
     return Gain(
-        variance_ratio=_ratio(replayed_sum, plain_sum),
-        error_ratio=_ratio(replayed_sum + bias, plain_sum + plain_bias),
+        # One where the plug-in has no error, so that there is none to take off.
+        variance_ratio=float(replayed_sum / plain_sum) if plain_sum > 0 else 1.0,
+        error_ratio=float((replayed_sum + bias) / with_bias) if with_bias > 0 else 1.0,
         plug_in_variance=plug_in_variance,
     )
-
-
-def _ratio(replayed: float, plain: float) -> float:
-    """Return their ratio; one where the plug-in has no error, so that there is none to take off."""
-    return float(replayed / plain) if plain > 0.0 else 1.0
 
 
 def replay_bias(stability: Stability, X: FloatArray | None) -> FloatArray:
@@ -388,14 +380,16 @@ def replay_bias(stability: Stability, X: FloatArray | None) -> FloatArray:
     weights = replicates.plan.member_weights(replicates.failed)[kept]
     centre = np.average(theta[kept], axis=0, weights=weights)
     plug_in = replicates.solver.solve_full(replicates.moments).theta[0]
-    return _apply(X, (centre - plug_in) / (1 - replicates.plan.design.bias_share))
+    bias = np.asarray((centre - plug_in) / (1 - replicates.plan.design.bias_share))
+    return bias if X is None else X @ bias
 
 
 def plug_in_bias(stability: Stability, X: FloatArray | None) -> FloatArray:
     """Estimate the plug-in's bias by the jackknife; from the pilot where the jackknife does not exist."""
     if stability.singular or stability.linear is None:
         return stability.replicates.plan.design.bias_share * replay_bias(stability, X)
-    return _apply(X, jackknife_bias(stability.replicates.moments, stability.replicates.solver))
+    bias = jackknife_bias(stability.replicates.moments, stability.replicates.solver)
+    return bias if X is None else X @ bias
 
 
 def _as_without_replacement(stability: Stability) -> Stability:
@@ -406,13 +400,6 @@ def _as_without_replacement(stability: Stability) -> Stability:
         k = max(1, round(n * k / (n + k)))
     elif plan.design.kind in ("independent", "whole") and plan.observation_weights is None:
         return stability
-    size = min(TILE_SUBSETS, plan.n_resamples)
-    pilot = make_plan(n, statistic="U", subsample_size=k, n_resamples=max(2, size), random_state=PILOT_SEED)
-    return Stability(
-        replicates=replicate(replicates.moments, pilot, solver=replicates.solver, on_failure="drop")
-    )
-
-
-def _apply(X: FloatArray | None, theta: FloatArray) -> FloatArray:
-    product: FloatArray = theta if X is None else X @ theta
-    return product
+    most = max(2, min(TILE_SUBSETS, plan.n_resamples))
+    pilot = pilot_replicates(replicates.moments, replicates.solver, size=k, n_resamples=most)
+    return Stability(replicates=pilot)

@@ -36,7 +36,7 @@ PILOT_SEED = 0
 
 
 def sign_changed(replicates: MomentReplicates, linear: Linearisation) -> BoolArray:
-    """Return which subsets sign_changed singularity, shape (B,).
+    """Return which subsets cross singularity, shape (B,).
 
     Parameters
     ----------
@@ -146,11 +146,17 @@ def _relative_matrices(
     return relative
 
 
-def pilot_replicates(moments: AnyMoments, solver: Solver) -> MomentReplicates:
-    """Return the answers of 256 half-samples, always the same ones."""
+def pilot_replicates(
+    moments: AnyMoments, solver: Solver, *, size: int | None = None, n_resamples: int = TILE_SUBSETS
+) -> MomentReplicates:
+    """Return the answers of subsets of `size` observations (default half-samples), always the same ones."""
     n = moments.n_observations
     plan = make_plan(
-        n, statistic="U", subsample_size=max(1, n // 2), n_resamples=TILE_SUBSETS, random_state=PILOT_SEED
+        n,
+        statistic="U",
+        subsample_size=max(1, n // 2 if size is None else size),
+        n_resamples=n_resamples,
+        random_state=PILOT_SEED,
     )
     return replicate(moments, plan, solver=solver, on_failure="drop")
 
@@ -186,7 +192,7 @@ class Stability:
 
     @cached_property
     def sign_changed(self) -> BoolArray:
-        """Which subsets sign_changed singularity, shape (B,); none are known to without a linearisation."""
+        """Which subsets cross singularity, shape (B,); none are known to without a linearisation."""
         if self.linear is None:
             return np.zeros(len(self.replicates), dtype=bool)
         return sign_changed(self.replicates, self.linear)
@@ -297,50 +303,34 @@ class Stability:
             found.append(f"{n_truncated} of {len(replicates)} subsets lost directions to truncation")
         if replicates.n_failed:
             found.append(f"{replicates.n_failed} of {len(replicates)} subsets are numerically singular")
-        return (*found, *(self._robust_doubts() if method == "median" else self._mean_doubts()))
-
-    def _mean_doubts(self) -> list[str]:
-        """Return what an unbounded average suffers from."""
-        found = []
+        if method == "median":
+            if self.crossing_share > SMALL_SHARE:
+                share = f"{self.crossing_share:.1%}"
+                found.append(f"{share} of the subsets cross singularity, too many for a median")
+            return tuple(found)
         if self.sign_changed.any():
-            found.append(
-                f"{self.crossing_share:.2%} of the subsets cross singularity, so their mean has no usable "
-                "variance"
-            )
+            share = f"{self.crossing_share:.2%}"
+            found.append(f"{share} of the subsets cross singularity, so their mean has no usable variance")
         if self.tail_index < HEAVY_TAIL:
             found.append(f"replicates have heavy tails (index {self.tail_index:.1f}, below {HEAVY_TAIL:g})")
         if self.separation < FAR:
-            found.append(
-                f"the moment matrix is only {self.separation:.1f} standard errors from a singular one"
-            )
-        return found
-
-    def _robust_doubts(self) -> list[str]:
-        """Return what even a bounded average suffers from."""
-        if self.crossing_share <= SMALL_SHARE:
-            return []
-        return [f"{self.crossing_share:.1%} of the subsets cross singularity, too many for a median"]
+            away = f"{self.separation:.1f} standard errors"
+            found.append(f"the moment matrix is only {away} from a singular one")
+        return tuple(found)
 
 
 def usual_method(stability: Stability | None) -> Choice:
     """Return what "auto" stands for: the mean, less known linear noise, or the median of huge answers."""
     if stability is None or not stability.replicates.solver.is_linear:
         return Choice("mean", "nothing is known about single subsets")
-    heavy = stability.tail_index < HEAVY_TAIL
+    replicates, heavy = stability.replicates, stability.tail_index < HEAVY_TAIL
     if stability.controllable and not heavy:
         return Choice("controlled", "no subset crosses singularity: the linear part may be taken off")
-    if stability.replicates.plan.subset_weights is not None:
+    if replicates.plan.subset_weights is not None:
         return Choice("mean", "a weighted plan has no median")
     if stability.singular and stability.nearly_linear:
         return Choice("controlled", f"{stability.singular}, but answers are all but linear in their subsets")
-    return _median(stability)
-
-
-def _median(stability: Stability) -> Choice:
-    replicates = stability.replicates
-    if (
-        replicates.failed.any() or replicates.truncated.any()
-    ):  # seen at once; eigenvalues cost more than the fit
+    if replicates.failed.any() or replicates.truncated.any():  # seen at once; eigenvalues cost more
         found = "subsets fail or lose directions"
     elif stability.singular:
         found = stability.singular

@@ -83,7 +83,7 @@ class _Spread:
 
     @property
     def n_used(self) -> int:
-        """Ensemble that did not fail."""
+        """Members that did not fail."""
         return len(self.weights)
 
     def all_members(self, rows: Any) -> FloatArray:
@@ -114,7 +114,7 @@ def replay_variance(
     plan : ResamplingPlan
         The subsets they come from.
     failed : ndarray of bool, shape (B,), optional
-        Ensemble to leave out.
+        Members to leave out.
     method : {"mean", "controlled", "median"}
         What is averaged.
     linear : LinearPart, optional
@@ -243,7 +243,7 @@ def _check(plan: ResamplingPlan, design: Design, plug_in: Any) -> None:
     if plug_in is not None:
         return
     if plan.observation_weights is not None or design.kind == "first_order":
-        hint = "Ensemble that are fitted on rows cannot weigh them back."
+        hint = "Members that are fitted on rows cannot weigh them back."
         raise ValueError(must_be("plan", "drawn with equal probabilities", plan.statistic, hint))
     if design.kind == "whole":
         hint = 'Every subset is the whole data: use a smaller one, or statistic="V".'
@@ -262,21 +262,19 @@ def _spread(
     """Split what is averaged into its linear part and the rest, where the linear part is known."""
     kept = np.ones(plan.n_resamples, dtype=bool) if failed is None else ~failed
     used, weights = values[kept] if failed is not None else values, weights[kept]
-    deviations = used - _mean(used, weights)
-    controlled = method == "controlled"
-    linear_part = None if linear is None else linear.values[kept]
-    if controlled and linear_part is None:
-        rule = "given for a controlled average"
-        raise ValueError(must_be("linear", rule, None, 'Use method="mean" where it is not known.'))
-    if controlled or method == "median":
-        averaged = used - linear_part if controlled else used
-        scores = location_scores(averaged, method, weights=weights)
-    else:
-        scores = deviations
+    scores = deviations = used - _mean(used, weights)
+    part = None if linear is None else linear.values[kept]
+    if method == "controlled":
+        if part is None:
+            hint = 'Use method="mean" where it is not known.'
+            raise ValueError(must_be("linear", "given for a controlled average", None, hint))
+        scores = location_scores(used - part, "mean", weights=weights)
+    elif method == "median":
+        scores = location_scores(used, method, weights=weights)
     remainder, mean_linear = scores, np.zeros(scores.shape[1:])
-    if linear_part is not None and not controlled:
-        mean_linear = _mean(linear_part, weights)
-        remainder = scores - (linear_part - mean_linear)
+    if part is not None and method != "controlled":
+        mean_linear = _mean(part, weights)
+        remainder = scores - (part - mean_linear)
     return _Spread(
         plan=plan,
         kept=kept,

@@ -93,7 +93,7 @@ class Compression:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """PointEstimate and scale of the columns, shape (1, p), or of every subset, shape (B, 1, p).
+    """Centre and scale of the columns, shape (1, p), or of every subset, shape (B, 1, p).
 
     Columns with long tails may be compressed before that.
     """

@@ -12,7 +12,7 @@ than n / k of them, so min(B, n / k) takes the place of B there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -154,63 +154,40 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> KernelSettin
         The subsets, where they are given.
     """
     parameters, n, choices = whole.parameters, len(whole.X), {}
+    given, alpha, size = parameters.resampling, whole.problem.alpha, 0
     if plan is not None:
         check_draws_rows(plan, n)
-    grow = is_auto(parameters.resampling.n_resamples) and plan is None
-    statistic, sizes, n_resamples = (
-        parameters.resampling.statistic,
-        _sizes(whole, plan),
-        parameters.resampling.n_resamples,
-    )
+        sizes = [plan.subsample_size]
+    else:
+        sizes = candidate_sizes(n) if is_auto(given.size) else [resolve_subsample_size(given.size, n)]
+    statistic, n_resamples = given.statistic, given.n_resamples
     if statistic == AUTO:
         statistic = "balanced" if parameters.method == AUTO else "U"
     if is_auto(n_resamples):
         n_resamples = first_resamples(statistic, sizes[0], n)
+    draw = partial(make_plan, n, n_resamples=n_resamples, random_state=whole.rng)
     size = sizes[0]
     if len(sizes) > 1:
-        choices["subsample_size"] = choose_subsets(
-            whole.problem,
-            sizes=sizes,
-            free=whole.free,
-            statistic=_pilot_statistic(statistic),
-            n_resamples=n_resamples,
-            rng=whole.rng,
-        )
+        traits, pilot = SCHEMES[statistic], statistic
+        if traits.exhaustive:  # a pilot draws independently where the plan takes all subsets
+            pilot = "V" if traits.with_replacement else "U"
+        choices["subsample_size"] = choose_subsets(whole, sizes, partial(draw, statistic=pilot))
         size = choices["subsample_size"].value
-    alpha = whole.problem.alpha
     if whole.free:
         alpha *= size / n
         reason = "k/n of the penalty of one fit on all rows, which is the same penalty per row"
         choices["alpha"] = Choice(alpha, reason)
-    if plan is None:
-        plan = make_plan(
-            n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, random_state=whole.rng
-        )
     problem = replace(whole.problem, alpha=alpha)
     if whole.standardize == "subset":
         problem = problem.in_units_of_subsets(whole.X, whole.y)
-    on_failure, n_jobs = parameters.resampling.on_failure, parameters.resampling.n_jobs
-    fit: Any = partial(fit_subsets, problem, plan, n_jobs=n_jobs, on_failure=on_failure)
+    grow = is_auto(given.n_resamples) and plan is None
+    plan = plan or draw(statistic=statistic, subsample_size=size)
+    fit: Any = partial(fit_subsets, problem, plan, n_jobs=given.n_jobs, on_failure=given.on_failure)
     if whole.device is not None and problem.kernel.name == "rbf":
-        device = DeviceData.of(problem, whole.device)
-        fit = partial(fit_device_subsets, device, plan, on_failure=on_failure)
+        fit = partial(
+            fit_device_subsets, DeviceData.of(problem, whole.device), plan, on_failure=given.on_failure
+        )
     return whole.to_fit("subsets", fit, alpha, choices, plan=plan, grow=grow)
-
-
-def _sizes(whole: FullFit, plan: ResamplingPlan | None) -> list[int]:
-    """Return the subset sizes to choose from, a single one where it is given."""
-    size, n = whole.parameters.resampling.size, len(whole.X)
-    if plan is not None:
-        return [plan.subsample_size]
-    return candidate_sizes(n) if is_auto(size) else [resolve_subsample_size(size, n)]
-
-
-def _pilot_statistic(statistic: str) -> str:
-    """Return how a pilot draws its subsets: as the plan does, or independently where that is all of them."""
-    traits = SCHEMES[statistic]
-    if not traits.exhaustive:
-        return statistic
-    return "V" if traits.with_replacement else "U"
 
 
 def candidate_sizes(n: int, most: int = DENSE_SYSTEM) -> list[int]:
@@ -221,40 +198,26 @@ def candidate_sizes(n: int, most: int = DENSE_SYSTEM) -> list[int]:
     return sizes
 
 
-def choose_subsets(
-    problem: KernelProblem,
-    *,
-    sizes: list[int],
-    free: bool,
-    statistic: str,
-    n_resamples: int | None,
-    rng: np.random.Generator,
-) -> Choice:
+def choose_subsets(whole: FullFit, sizes: list[int], draw: Callable[..., ResamplingPlan]) -> Choice:
     """Choose the subset size for the average of the members, out-of-bag.
 
     Parameters
     ----------
-    problem : KernelProblem
-        In shared units.
+    whole : FullFit
+        In shared units. Members have k/n of its penalty where that is free, else all of it.
     sizes : list of int
         Candidates, increasing.
-    free : bool
-        Whether members have k/n of the problem's penalty, or all of it.
-    statistic, n_resamples
-        Of the plan.
-    rng : Generator
+    draw : callable
+        Takes `subsample_size`, returns a plan.
 
     References
     ----------
     Zhang, Duchi and Wainwright (2015), Divide and conquer kernel ridge regression, JMLR 16: subsets with the
     penalty per row that suits all rows average as well as one fit.
     """
-    n, errors = len(problem.y), []
-    rows = pilot_rows(n, rng)
+    problem, n, errors = whole.problem, len(whole.X), []
+    rows = pilot_rows(n, whole.rng)
     for size in sizes:
-        plan = make_plan(
-            n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, random_state=rng
-        )
-        own = replace(problem, alpha=problem.alpha * size / n) if free else problem
-        errors.append(subset_errors(own, plan, rows))
+        own = replace(problem, alpha=problem.alpha * size / n) if whole.free else problem
+        errors.append(subset_errors(own, draw(subsample_size=size), rows))
     return choose_size(sizes, errors, n)

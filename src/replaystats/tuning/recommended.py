@@ -50,7 +50,7 @@ from ..engine.executors import Executor, check_executor
 from ..estimate import Estimate, average, plug_in
 from ..inference.components import ReplayVariance
 from ..inference.risk import RiskTable, constant_direction, is_least_squares, risk_table, scaled_ridge
-from ..inference.stability import PILOT_SEED, Stability, pilot_replicates, smallest_eigenvalues
+from ..inference.stability import Stability, pilot_replicates, smallest_eigenvalues
 from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Auto, Lepski, Nested, Solver
@@ -92,8 +92,7 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
     enough = min(n, MIN_EFFECTIVE * moments.n_basis)
     for share in SHARES[1:]:
         size = max(1, round(share * n), enough)
-        plan = make_plan(n, statistic="U", subsample_size=size, n_resamples=MANY, random_state=PILOT_SEED)
-        pilot = replicate(moments, plan, solver=solver or Auto(), on_failure="drop")
+        pilot = pilot_replicates(moments, solver or Auto(), size=size, n_resamples=MANY)
         if not (Stability(replicates=pilot).sign_changed.any() or pilot.failed.any()):
             which = f"{share:g} n" if size > enough else f"{MIN_EFFECTIVE} per unknown"
             return Choice(size, f"{which}, where no pilot subset crosses singularity")

@@ -189,7 +189,7 @@ class TestMembers:
     def test_refusals(self):
         y = np.zeros(60)
         with pytest.raises(
-            ValueError, match=r"`plan` must be drawn with equal probabilities; got V\. Ensemble"
+            ValueError, match=r"`plan` must be drawn with equal probabilities; got V\. Members"
         ):
             self.variance(y, "V", 0, probabilities=np.arange(1.0, 61.0))
         plan = rs.make_plan(60, statistic="V", probabilities=np.arange(1.0, 61.0), random_state=0)

@@ -65,13 +65,13 @@ def test_equals_the_loop_with_a_scale(rng):
 
 
 def test_blocks_do_not_matter(rng, monkeypatch):
-    from replaystats.inference import held_out
+    from replaystats.inference import new_observation
 
     plan = make_plan(200, subsample_size=80, n_resamples=33, random_state=1)
     y = rng.normal(size=(200, 1))
     train, new = smooth_members(rng, plan, y, 50, 0.3)
     whole = intervals(train, new, plan, y, 0.9, budget=2**30)
-    monkeypatch.setattr(held_out, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(new_observation, "_ROWS_AT_ONCE", 7)
     assert_allclose(np.stack(intervals(train, new, plan, y, 0.9)), np.stack(whole), rtol=1e-12)
 
 
