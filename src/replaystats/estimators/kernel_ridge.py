@@ -54,7 +54,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         leave-one-out), and takes k / n of it ("subsets"; Zhang, Duchi and Wainwright 2015), goes on from it
         by generalised cross-validation ("features"), or takes it ("local").
     kernel : str or callable
-        "auto" (default): of "rbf", "matern52", "matern32" and "matern12" the most likely one, or from 1200
+        "auto" (default): of "rbf", "matern52", "matern32" and "matern12" the most likely one, or from 1000
         rows on the one with the smallest leave-one-out error; "rbf" unless the evidence for another is
         positive, where `gamma` is given, and for "features" and "subsets". Or one of these; "laplacian",
         "polynomial", "linear" or another pairwise kernel of scikit-learn; a function of two rows; or
@@ -62,7 +62,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
     gamma : float, array-like of shape (p,) or "auto", optional
         Parameter of the kernel; None means 1 / n_features, sensible for standardised columns. "rbf" and
         "laplacian" take one per feature. "auto" (default) learns one per feature for "rbf" and Matern, by
-        marginal likelihood on up to 500 rows (2000 on an accelerator) and, above 1200 rows, by leave-one-out
+        marginal likelihood on up to 500 rows (2000 on an accelerator) and, above 1000 rows, by leave-one-out
         errors of random blocks and leaves of neighbours; it chooses one number by leave-one-out for other
         kernels, and is None for kernels without a width.
     kernel_params : mapping, optional
@@ -153,7 +153,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
     Notes
     -----
     Where more than .03 n parameters are learnt, or rows come in groups, `fit` also fits the rows outside of
-    each of 10 folds (5 from 1200 rows on): errors on the folds choose between one width per column, one width
+    each of 10 folds (5 from 1000 rows on): errors on the folds choose between one width per column, one width
     for all columns and the mean of y, and give scores and intervals.
 
     "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points; "features" with

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,12 +145,12 @@ def learn_bandwidths(
         Centred, where the model has an intercept. Outputs share the widths, and count alike after division
         by their standard deviations.
     other_points : ndarray of shape (n, p), optional
-        The same points in other units: taken where they are more likely, or from 1200 rows on, unless
+        The same points in other units: taken where they are more likely, or from 1000 rows on, unless
         leave-one-out errors are larger on every one of four blocks.
     one_width : bool
         Whether all features share one width, found by marginal likelihood on up to 500 rows.
     kernel : {"rbf", "matern12", "matern32", "matern52"} or tuple of them
-        Of several, the most likely one, or from 1200 rows on the one with the smallest leave-one-out errors
+        Of several, the most likely one, or from 1000 rows on the one with the smallest leave-one-out errors
         on random blocks and leaves; the first unless the evidence for another is positive.
     random_state : None, int, Generator, RandomState or SeedSequence
     device : array, optional
@@ -240,26 +239,29 @@ def _learn_from_many(
 ) -> tuple[Bandwidths, int]:
     """Return widths of small leave-one-out error, and which of the units they are for.
 
-    1. Search the most likely widths of some hundred rows, in all units; go on in the better ones.
+    1. Collect explanations of some hundred rows, in all units; go on with that of the smallest leave-one-out
+       error on other rows (up to twice as many rows as are searched: in part the same).
     2. Make steps with every kernel, and keep the one of the smallest leave-one-out error. On an accelerator
        search for every kernel, and make steps with the best one.
     """
     order, effort, p = rng.permutation(len(y)), where.effort, units[0].shape[1]
     firsts = _parts(order[: effort.starts * effort.search], effort.starts)
-    blocks = _parts(order[: FOLDS * effort.compared], FOLDS)
+    blocks = _parts(order[-FOLDS * effort.compared :], FOLDS)
 
-    def search(rows: IntArray, place: int) -> tuple[FloatArray, Any, int]:
+    def search(rows: IntArray, place: int) -> tuple[FloatArray, FloatArray, int]:
         X = units[place]
-        found = _most_likely(_start(p, 0.1), X[rows], y[rows], where)
-        return _errors(found.x, X, y, blocks, where), found, place
+        tried = _explanations(X[rows], y[rows], rng, where)
+        errors = [_errors(one, X, y, blocks, where) for one in tried]
+        best = int(np.argmin([some.sum() for some in errors]))
+        return errors[best], tried[best], place
 
     tried = [search(firsts[0], place) for place in range(len(units))]
     # Long tails make errors noisy: the first units are kept only where they are better on every block.
     kept = tried[0] if (tried[0][0] <= tried[-1][0]).all() else tried[-1]
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
     again = [search(rows, kept[2]) for rows in firsts[1:]]
-    _, better, place = min([kept, *again], key=lambda one: float(one[0].sum()))
-    X, start, drawn = units[place], better.x, _Blocks(units[place], rng, effort)
+    _, start, place = min([kept, *again], key=lambda one: float(one[0].sum()))
+    X, drawn = units[place], _Blocks(units[place], rng, effort)
     judged, tested = _parts(order[: effort.judged], 1), []
     for own in (where, *where.each()):
         here, n_seen = start, 0
@@ -273,6 +275,26 @@ def _learn_from_many(
     if not effort.each:
         best, n_seen = _descend(best, X, y, drawn, where)
     return Bandwidths.of(best, n_seen, where.kernel), place
+
+
+def _explanations(X: FloatArray, y: FloatArray, rng: np.random.Generator, where: _Where) -> list[FloatArray]:
+    """Return parameters that may explain some rows (m, p).
+
+    1. The most likely ones, and one width for all columns.
+    2. With more than m / log m columns, whose most likely widths fit noise: those after 1, 2, 4, ... steps
+       of the search from equal widths, and the same where only the m / log m columns that matter most have a
+       width. On BlogFeedback (280 columns) errors on other rows grew from the fourth step on.
+    """
+    start = _start(X.shape[1], 0.1)
+    found, equal = (_most_likely(start, X, y, where, one_width=one) for one in (False, True))
+    if X.shape[1] <= _most_columns(len(X)):
+        return [found.x, equal.x]
+    kept = _screened(X, y, rng)
+    place, tried = np.append(kept, X.shape[1]), []
+    for some in _most_likely(start[place], X[:, kept], y, where).path:
+        tried.append(np.full_like(start, _LOG_BOUNDS[0]))
+        tried[-1][place] = some
+    return [*found.path, *tried, equal.x]
 
 
 def _parts(rows: IntArray, number: int) -> list[IntArray]:
@@ -298,7 +320,7 @@ def _descend(
     n_rows : int
         How many rows were seen.
     """
-    low, high = np.transpose(_bounds(len(start)))
+    low, high = _LOG_BOUNDS
     here, slope, square, total = start, np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
     seen, first = np.zeros(len(X), dtype=bool), SEVERAL // 2
     keep = 1.0 - SMALL  # of the mean slope, as Kingma and Ba (2015) recommend
@@ -346,36 +368,37 @@ def _mean_slope(
     return np.mean(slopes, axis=0) if slopes else np.zeros_like(log_parameters)
 
 
-def _bounds(n_parameters: int) -> list[tuple[float, float]]:
-    return [_LOG_BOUNDS] * n_parameters
-
-
 def _most_likely(
     start: FloatArray, X: FloatArray, y: FloatArray, where: _Where, one_width: bool = False
 ) -> Any:
-    """Minimise the negative log likelihood until two steps gain next to nothing; `x` has all widths.
+    """Minimise the negative log likelihood until two steps gain next to nothing.
 
+    `x` has all widths; `path` those after 1, 2, 4, ... steps as well.
     One that gains nothing may be the last before a steep slope: 700 rows of pumadyn32nm ended at 2234 in
     place of 1323.
     """
     value = objective(X, y, likelihood=True, kernel=where.kernel, reference=where.device)
-    before, reached = np.inf, np.inf
+    p, before, reached, steps = len(start) - 1, np.inf, np.inf, []
 
     def stop(intermediate_result: Any) -> None:
         nonlocal before, reached
+        steps.append(intermediate_result.x.copy())
         if before - intermediate_result.fun < SMALL * EVIDENCE:
             raise StopIteration
         before, reached = reached, intermediate_result.fun
 
-    search = partial(minimize, jac=True, method="L-BFGS-B", options={"maxiter": MANY}, callback=stop)
-    if not one_width:
-        return search(value, start, bounds=_bounds(len(start)))
-    p = len(start) - 1
+    def widened(few: FloatArray) -> FloatArray:
+        return np.append(np.full(p, few[0]), few[1]) if one_width else few
 
-    def tied(two: FloatArray) -> tuple[float, FloatArray]:
-        found, slope = value(np.append(np.full(p, two[0]), two[1]))
-        return found, np.array([slope[:-1].sum(), slope[-1]])
+    def at(few: FloatArray) -> tuple[float, FloatArray]:
+        found, slope = value(widened(few))
+        return found, np.array([slope[:-1].sum(), slope[-1]]) if one_width else slope
 
-    found = search(tied, start[-2:], bounds=_bounds(2))
-    found.x = np.append(np.full(p, found.x[0]), found.x[1])
+    begin = start[-2:] if one_width else start
+    options = {"maxiter": MANY}
+    bounds = [_LOG_BOUNDS] * len(begin)
+    found = minimize(at, begin, jac=True, method="L-BFGS-B", options=options, bounds=bounds, callback=stop)
+    chosen = [steps[2**power - 1] for power in range(len(steps).bit_length())]
+    found.x = widened(found.x)
+    found.path = [*chosen, found.x]
     return found

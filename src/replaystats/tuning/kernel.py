@@ -84,7 +84,7 @@ def resolve_kernel_ridge(
     seed, kept = draw_seed(rng), dict[str, dict[str, Any]]()
     if few_kept(len(y)):
         kept[LEARNT] = kept_for_folds(parameters, first.problem.kernel, first.standardize)
-        if ONE in candidates(parameters) and first.method != "subsets":
+        if ONE in candidates(parameters, len(y)) and first.method != "subsets":
             one = resolve_whole_fit(parameters, X, y, sample_weight, rng=rng, device=device, widths=ONE)
             kept[ONE] = kept_for_folds(parameters, one.problem.kernel, one.standardize)
             kept[ONE] |= {"gamma": one.problem.kernel.gamma, "alpha": one.problem.alpha}

@@ -3,7 +3,8 @@
 Leave-one-out solves again without a row, with widths and penalty that were learnt with it. Each of d learnt
 parameters lowers the mean squared error by about 2 / n of it, which is added again, up to d = .03 n. With
 more, and with groups of rows, whole fits are made on the other folds: up to 2000 rows exact ones, where
-features only come near to these. They also choose between one width per column, one width, and the mean of y.
+features only come near to these. They also choose between one width per column, one width (below 1000 rows
+in a fit), and the mean of y.
 Two parameters that are learnt on all rows are few from 67 rows on: kernel and units of the first candidate,
 width and penalty of the second.
 """
@@ -100,15 +101,19 @@ def kept_for_folds(parameters: KernelParameters, kernel: Kernel, standardize: st
     return {name: value for name, value in own.items() if is_auto(getattr(parameters, name))}
 
 
-def candidates(parameters: KernelParameters) -> tuple[str, ...]:
-    """Return what ``gamma="auto"`` may become; the first unless others are better."""
+def candidates(parameters: KernelParameters, n: int) -> tuple[str, ...]:
+    """Return what ``gamma="auto"`` may become; the first unless others are better.
+
+    From 1000 rows in a fit on, one width for all columns is among the explanations that `widths` compares.
+    """
     if (
         parameters.kernel not in (AUTO, *LEARNT_KERNELS)
         or not is_auto(parameters.gamma)
         or isinstance(parameters.method, Basis)
     ):
         return (LEARNT,)
-    return (LEARNT, ONE, CONSTANT) if is_auto(parameters.alpha) else (LEARNT, ONE)
+    one = (ONE,) if n * (FOLDS - 1) < FOLDS * LARGE_DENSE_SYSTEM else ()
+    return (LEARNT, *one, *((CONSTANT,) if is_auto(parameters.alpha) else ()))
 
 
 def deal_folds(n: int, groups: IntArray | None, rng: np.random.Generator) -> IntArray:
@@ -174,7 +179,7 @@ def cross_fit(
     Barber, Candes, Ramdas and Tibshirani (2021), Predictive inference with the jackknife+, Annals of
     Statistics 49.
     """
-    n, targets, names = len(y), y.reshape(len(y), -1), candidates(parameters)
+    n, targets, names = len(y), y.reshape(len(y), -1), candidates(parameters, len(y))
     fold = deal_folds(n, groups, stream(seed, 0))
     of_gram, everyone = parameters.kernel == "precomputed", np.arange(n)
     rows = [everyone[fold != number] for number in range(fold.max() + 1)]

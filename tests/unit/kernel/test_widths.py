@@ -158,7 +158,7 @@ def test_one_step_without_gain_does_not_end_a_search(monkeypatch):
         for fun in (10.0, 5.0, 4.99, 1.0, 0.95, 0.94, 0.93):
             seen.append(fun)
             try:
-                callback(intermediate_result=SimpleNamespace(fun=fun))
+                callback(intermediate_result=SimpleNamespace(fun=fun, x=start))
             except StopIteration:
                 break
         return SimpleNamespace(x=start, fun=fun)
@@ -167,3 +167,11 @@ def test_one_step_without_gain_does_not_end_a_search(monkeypatch):
     X = np.arange(6.0).reshape(3, 2)
     widths._most_likely(widths._start(2, 0.1), X, X[:, :1], widths._Where(None, "rbf"))
     assert seen[-1] == 0.94
+
+
+def test_many_columns_that_matter_alike_keep_nearly_one_width(rng):
+    """Of the likelihood of 500 rows, 100 widths fit the noise."""
+    X = rng.normal(size=(1200, 100))
+    y = X.sum(axis=1) / 10 + 0.3 * rng.normal(size=1200)
+    learnt = learn_bandwidths(X, y - y.mean(), random_state=0)
+    assert np.std(np.log(learnt.gamma)) < 0.4
