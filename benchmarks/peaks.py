@@ -87,14 +87,17 @@ def regress(data: rs.Trajectories) -> None:
     model.confidence_interval(steps.states[:1000])
 
 
+def values(data: rs.Trajectories, order: int) -> None:
+    """Fit values of states in 2 order + 1 functions, with intervals at 100 states."""
+    model = rs.LSTD(rs.basis.Fourier(order), discount=0.9, random_state=0).fit(data)
+    model.confidence_interval(data.states[:100])
+
+
 CALLS = {
     "evaluate": lambda data: rs.evaluate(data, discount=0.9),
     "compare": lambda data: rs.compare(data, {"logged": None, "uniform": uniform}, discount=0.9),
-    "lstd": lambda data: (
-        rs.LSTD(rs.basis.Fourier(4), discount=0.9, random_state=0)
-        .fit(data)
-        .confidence_interval(data.states[:100])
-    ),
+    "lstd": lambda data: values(data, 4),
+    "lstd_wide": lambda data: values(data, 12),
     "regress": regress,
 }
 FILES = ("csv", "parquet", "npz")

@@ -298,14 +298,18 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
         return moments.merged(order, starts)
     if is_foreign(moments.held):
         return moments.merged(order, starts).multiply_out()
-    # A few groups at a time stay in the cache, and their features are made only then.
+    # A few groups at a time, or a part of one, stay in the cache; their features are made only then.
     steps = np.bincount(grouping.labels, weights=np.diff(moments.offsets))
-    size = max(1, _GATHERED // int(2 * moments.n_basis * steps.max()))
-    rows = np.empty((grouping.n_groups, moments.n_columns))
+    largest = int(2 * moments.n_basis * steps.max())
+    n_parts, size = -(-largest // _GATHERED), max(1, _GATHERED // largest)  # one of them is 1
+    rows = np.zeros((grouping.n_groups, moments.n_columns))
     for first in range(0, len(rows), size):
         bounds = starts[first : first + size + 1]
-        part = moments.taken(order[bounds[0] : bounds[-1]])
-        ends = part.offsets[bounds - bounds[0]]
-        groups = FactoredMoments(part.left, part.right, part.response, ends)
-        rows[first : first + size] = groups.multiplied_rows()
+        for units in np.array_split(np.arange(bounds[0], bounds[-1]), n_parts):
+            if not units.size:  # a group of few, long observations
+                continue
+            part = moments.taken(order[units])
+            ends = part.offsets[np.clip(bounds, units[0], units[-1] + 1) - units[0]]
+            groups = FactoredMoments(part.left, part.right, part.response, ends)
+            rows[first : first + size] += groups.multiplied_rows()
     return moments.wrap(rows)

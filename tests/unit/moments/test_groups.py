@@ -158,3 +158,13 @@ def test_deferred_moments_of_ragged_episodes_with_ratios_are_the_moments():
     plain = lstd_steps(data, rs.basis.Polynomial(2), discount=0.9, trace=0.0, importance=None)
     again = pickle.loads(pickle.dumps(plain))
     assert again.taken(some).n_steps == lengths[some].sum()
+
+
+@pytest.mark.parametrize(("n", "steps"), [(60, 3000), (3000, 60)])
+def test_groups_of_many_steps_are_summed_in_parts(rng, n, steps):
+    moments = factored(rng, n, 2, steps)
+    grouping = Grouping(deal(n, 2 if steps > 60 else 1, 0), 2 if steps > 60 else 1, "")
+    found, expected = grouped_moments(moments, grouping), moments.total()
+    assert len(found) == grouping.n_groups
+    for sums, given in zip(found.total(), expected, strict=True):
+        np.testing.assert_allclose(sums, given, rtol=1e-12, atol=1e-9)
