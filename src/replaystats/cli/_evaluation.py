@@ -96,26 +96,26 @@ def basis_for(name: str, data: Trajectories, policy: Any, *, discount: float, se
 
 
 def _fourier(numbers: list[str], text: str, states: FloatArray) -> Basis:
-    period = 2.0 * math.pi if len(numbers) < 2 else _number(numbers[1], text, "basis")
-    return Fourier(_count(numbers[:1], text), dimension=states.shape[1], period=period)
+    period = 2.0 * math.pi if len(numbers) < 2 else _one(numbers[1:], text, float)
+    return Fourier(_one(numbers[:1], text), dimension=states.shape[1], period=period)
 
 
 def _tiles(numbers: list[str], text: str, states: FloatArray) -> Basis:
     tilings, _, tiles = (numbers or [""])[0].partition("x")
     low, high = states.min(axis=0), states.max(axis=0)
     high = np.where(high > low, high, low + 1.0)  # a constant variable stays inside one tile
-    return TileCoding(_count([tilings], text), _count([tiles], text), low=low.tolist(), high=high.tolist())
+    return TileCoding(_one([tilings], text), _one([tiles], text), low=low.tolist(), high=high.tolist())
 
 
 _BASES: dict[str, Callable[[list[str], str, FloatArray], Basis]] = {
-    "rbf": lambda n, text, _: Standardized(RBF(_count(n, text), intercept=True)),
+    "rbf": lambda n, text, _: Standardized(RBF(_one(n, text), intercept=True)),
     "fourier": _fourier,
     "polynomial": lambda n, text, states: Standardized(
-        Polynomial(_count(n, text), dimension=states.shape[1], family="hermite")
+        Polynomial(_one(n, text), dimension=states.shape[1], family="hermite")
     ),
-    "rff": lambda n, text, _: Standardized(RandomFourier(_count(n, text), intercept=True)),
+    "rff": lambda n, text, _: Standardized(RandomFourier(_one(n, text), intercept=True)),
     "tiles": _tiles,
-    "onehot": lambda n, text, _: OneHot(_count(n, text)),
+    "onehot": lambda n, text, _: OneHot(_one(n, text)),
     "tabular": lambda *_: Tabular(),
 }
 
@@ -129,19 +129,13 @@ def _split(text: str) -> tuple[str, list[str]]:
     return name, numbers
 
 
-def _count(numbers: list[str], text: str) -> int:
+def _one(numbers: list[str], text: str, kind: Any = int) -> Any:
+    """Return the only number of a basis."""
     try:
         (number,) = numbers
-        return int(number)
+        return kind(number)
     except ValueError:
         raise ValueError(must_be("basis", "a name and its number", repr(text), _EXAMPLES)) from None
-
-
-def _number(number: str, text: str, argument: str) -> float:
-    try:
-        return float(number)
-    except ValueError:
-        raise ValueError(must_be(argument, "followed by a number", repr(text))) from None
 
 
 def check_discount(asked: Asked) -> None:

@@ -21,7 +21,16 @@ import typer
 
 from .._core.errors import must_be
 from .._core.validation import check_choice, check_int, check_real
-from .console import check_report, check_target, or_none, parse_limit, parse_size, split_names, together
+from .console import (
+    OPTIONS,
+    check_report,
+    check_target,
+    or_none,
+    parse_limit,
+    parse_size,
+    split_names,
+    together,
+)
 
 
 def spread(command: Callable[..., None], *, guessed: bool = False) -> Callable[..., None]:
@@ -139,13 +148,6 @@ Train = Annotated[
 ]
 
 
-# What `readers.from_table` calls options that are not called the same.
-_ARGUMENTS = {
-    "state": "states", "reward": "rewards", "action": "actions", "next_state": "next_states",
-    "probability": "behavior_probability",
-}  # fmt: skip
-
-
 @dataclass(frozen=True, kw_only=True)
 class LogOptions:
     """What the columns of a log mean."""
@@ -185,9 +187,9 @@ class LogOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `readers.from_table` that the options are."""
-        read = _read(self)
+        read, called = _read(self), {option: name for name, option in OPTIONS.items()}
         named = [one.name for one in fields(self) if one.name != "unit"]
-        return {_ARGUMENTS.get(name, name): getattr(read, name) for name in named}
+        return {called[f"--{name.replace('_', '-')}"]: getattr(read, name) for name in named}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,16 +44,16 @@ EXIT_CODES = (
     "cannot be used or do not determine an answer; with --strict, 4 the answer is not reliable."
 )
 # What the library calls its arguments where an option is not called the same.
-_OPTIONS = {
+OPTIONS = {
     "states": "--state", "rewards": "--reward", "next_states": "--next-state", "actions": "--action",
-    "behavior_probability": "--probability", "behavior": "--probability", "subsample_size": "-k",
+    "behavior": "--probability", "behavior_probability": "--probability", "subsample_size": "-k",
     "n_resamples": "-B", "confidence_level": "--confidence", "random_state": "--seed", "units": "--unit",
 }  # fmt: skip
 _SAME = (
     "policy unit episode step time terminated truncated final_states gaps time_limit dt order discount "
     "discount_rate horizon basis solver statistic combine method alpha gamma seed repetitions jobs beta"
 )
-_OPTIONS |= {name: "--" + name.replace("_", "-") for name in _SAME.split()}
+OPTIONS |= {name: "--" + name.replace("_", "-") for name in _SAME.split()}
 # What other libraries call them; British spelling is looked up as American.
 _ELSEWHERE = {
     "gamma": "discount", "observations": "states", "observation": "states", "obs": "states",
@@ -68,11 +68,6 @@ _REFUSED = (
 _ASSIGNED = re.compile(r"\b(\w+)=(\"?)(\w*(?:\.\w+)*)\2")
 _FILES = re.compile("`(table|path|data)`")  # what the library calls what is read
 _QUOTED = re.compile(r"`(\w+)(:[^`]*)?`")
-
-
-def watched() -> bool:
-    """Whether somebody sees what moves on standard error: FORCE_COLOR asks for colors, not for bars."""
-    return err.file.isatty()
 
 
 class ExitCode(IntEnum):
@@ -99,12 +94,12 @@ def as_options(message: str) -> str:
 
     def assigned(match: re.Match[str]) -> str:
         name, _, value = match.groups()
-        if name not in _OPTIONS:
+        if name not in OPTIONS:
             return match[0]
-        return _OPTIONS[name] if value in ("", "True") else f"{_OPTIONS[name]} {value.lower()}"
+        return OPTIONS[name] if value in ("", "True") else f"{OPTIONS[name]} {value.lower()}"
 
     message = _ASSIGNED.sub(assigned, message)
-    return _QUOTED.sub(lambda match: f"`{_OPTIONS.get(match[1], match[1])}{match[2] or ''}`", message)
+    return _QUOTED.sub(lambda match: f"`{OPTIONS.get(match[1], match[1])}{match[2] or ''}`", message)
 
 
 def option_of(name: str) -> str:
@@ -117,7 +112,7 @@ def option_of(name: str) -> str:
     """
     name = name.replace("our", "or")
     name = _ELSEWHERE.get(name, name)
-    return _OPTIONS.get(name, "--" + name)
+    return OPTIONS.get(name, "--" + name)
 
 
 def answer_programs(wanted: bool) -> None:
@@ -252,18 +247,13 @@ def _refuse(messages: list[str], code: ExitCode, error: Exception, file: str = "
         if (source := getattr(message, "file", "") or file) not in text:
             text = f"{source}: {text}"
         err.print(f"[bold red]Error:[/] {escape(text)}")
-        option, hint = _OPTIONS.get(name, name), as_options(getattr(message, "hint", ""))
+        option, hint = OPTIONS.get(name, name), as_options(getattr(message, "hint", ""))
         problems.append({"message": text, "option": option or None, "hint": hint or None})
-    report_error(problems, int(code))
-    raise typer.Exit(int(code)) from error
-
-
-def report_error(problems: Sequence[Mapping[str, str | None]], code: int) -> None:
-    """Print problems as JSON, where --json was given."""
     if (stream := _for_programs.get()) is not None:
-        messages = [problem["message"] for problem in problems]
-        error = {"exit_code": code, "messages": messages, "problems": problems}
-        print(as_json({"error": error}), file=stream)
+        said = [problem["message"] for problem in problems]
+        answer = {"exit_code": int(code), "messages": said, "problems": problems}
+        print(as_json({"error": answer}), file=stream)
+    raise typer.Exit(int(code)) from error
 
 
 @contextmanager
@@ -287,7 +277,7 @@ def working(what: str) -> Iterator[None]:
     start = time.perf_counter()
     with redirect_stdout(sys.stderr), step(what):
         yield  # what other code prints meanwhile is no result
-    if watched():
+    if err.file.isatty():  # FORCE_COLOR asks for colors, not for bars
         err.print(f"[dim]{what}: {time.perf_counter() - start:.1f} s[/]")
 
 
@@ -374,17 +364,15 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str | Pat
         if given is not None
         for name in (glob.glob(str(given), recursive=True) or [str(given).rpartition(":")[2]])
     ]
-    written: list[tuple[str, Path]] = []
+    taken = [(path, "") for path in read]
     for option, path in outputs.items():
-        if path is None:
-            continue
-        if any(_same_file(path, other) for other in read):
-            got = f'"{path}", which is read'
-            raise ValueError(must_be(option, "another file than those that are read", got))
-        for before, other in written:
-            if _same_file(path, other):
-                raise ValueError(must_be(option, f"another file than that of {before}", f'"{path}"'))
-        written.append((option, path))
+        if path is not None:
+            for other, before in taken:
+                if _same_file(path, other):
+                    rule = f"another file than {f'that of {before}' if before else 'those that are read'}"
+                    got = f'"{path}"' if before else f'"{path}", which is read'
+                    raise ValueError(must_be(option, rule, got))
+            taken.append((path, option))
 
 
 def _same_file(one: Path, other: Path) -> bool:

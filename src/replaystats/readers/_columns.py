@@ -37,6 +37,7 @@ DEEPEST = 64
 SEPARATORS = (",", ";", "\t", "|")
 _DECIMAL_COMMA = re.compile(r"(^|[^\w.])-?\d+,\d+([^\w,.]|$)", re.MULTILINE)
 _FRAMES = ("pandas", "polars")  # what else they have is no table: a series, groups
+_NUMERIC = ("int", "uint", "float", "double")  # types of Arrow
 Column = Any  # a pandas or polars Series, a pyarrow ChunkedArray, or an ndarray
 
 
@@ -87,14 +88,18 @@ def open_table(source: Any) -> TableView:
     if library == "pandas" and hasattr(source, "iloc") and source.ndim == 2:
         labelled = any(name is not None for name in source.index.names)
         frame = source.reset_index() if labelled else source  # an index (episode, step) is as good as columns
-        return TableView(list(frame.columns), lambda names: {n: frame[n] for n in names})
-    if library == "polars" and hasattr(source, "lazy"):
-        return TableView(source.lazy().collect_schema().names(), lambda names: _collect(source, names))
+        return TableView(list(frame.columns), lambda names: _picked(frame, names))
+    if library == "polars" and hasattr(source, "lazy"):  # a LazyFrame reads only these from its file
+        lazy = source.lazy()
+        return TableView(
+            lazy.collect_schema().names(), lambda names: _picked(lazy.select(names).collect(), names)
+        )
     if library == "datasets":  # its NumPy and torch formats turn float64 into float32; Arrow does not
         return open_table(source.with_format("arrow")[:])
     if hasattr(source, "column_names") or (hasattr(source, "__arrow_c_stream__") and library not in _FRAMES):
         pyarrow = require_extra("pyarrow", extra="io", purpose="Reading an Arrow table")
-        return _view_of_arrow(source if hasattr(source, "column_names") else pyarrow.table(source))
+        table = source if hasattr(source, "column_names") else pyarrow.table(source)
+        return TableView(table.column_names, lambda names: _picked(table, names))
     rule = "a data frame, an Arrow table, a dict of arrays, or the path of a Parquet or CSV file"
     raise TypeError(must_be("table", rule, type(source).__name__))
 
@@ -118,13 +123,8 @@ def _from_mapping(values: Any, name: str) -> Column:
     return values if hasattr(values, "to_numpy") else as_array(values, f'table: "{name}"')
 
 
-def _collect(frame: Any, names: list[str]) -> dict[str, Column]:
-    columns = frame.lazy().select(names).collect()  # a LazyFrame reads only these from its file
-    return {name: columns[name] for name in names}
-
-
-def _view_of_arrow(table: Any) -> TableView:
-    return TableView(table.column_names, lambda names: {n: table.column(n) for n in names})
+def _picked(table: Any, names: list[str]) -> dict[str, Column]:
+    return {name: table[name] for name in names}
 
 
 def _open_file(path: Path) -> TableView:
@@ -134,10 +134,7 @@ def _open_file(path: Path) -> TableView:
     if path.is_dir() or (endings and endings[-1] in (".parquet", ".pq")):
         parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
         names = read_parquet(parquet.ParquetDataset, path).schema.names
-        return TableView(
-            names,
-            lambda wanted: _load_parquet(parquet, path, wanted),
-        )
+        return TableView(names, lambda wanted: _load_parquet(parquet, path, wanted))
     if ".csv" in endings or ".tsv" in endings:
         csv = require_extra("pyarrow.csv", extra="io", purpose="Reading CSV")
         separator = separator_of(path)
@@ -149,7 +146,7 @@ def _open_file(path: Path) -> TableView:
         reader = require_extra("pyarrow.json", extra="io", purpose="Reading JSON lines")
         with naming(path, "JSON lines"):
             _check_json_lines(path)
-            return _view_of_arrow(reader.read_json(path))
+            return open_table(reader.read_json(path))
     rule = "a file that ends in .parquet, .pq, .csv, .csv.gz or .jsonl, or a folder of Parquet files"
     raise ValueError(
         must_be("table", rule, f'"{path.name}"', "Other formats: open it with pandas or polars.")
@@ -202,7 +199,7 @@ def _load_csv(csv: Any, path: Path, parse: Any, wanted: list[str]) -> dict[str, 
             _release()
         except ValueError:  # a later row is of another type than the first, or there is a mistake to name
             found = None
-        return found or _load_arrow(csv.read_csv(path, **given), wanted)
+        return found or _picked(csv.read_csv(path, **given), wanted)
 
 
 def _load_parquet(parquet: Any, path: Path, wanted: list[str]) -> dict[str, Column]:
@@ -210,13 +207,12 @@ def _load_parquet(parquet: Any, path: Path, wanted: list[str]) -> dict[str, Colu
 
     def in_batches(file: Path) -> dict[str, Column] | None:
         with parquet.ParquetFile(file) as opened:
-            return _streamed(
-                opened.schema_arrow, opened.iter_batches(columns=wanted, use_threads=False), wanted
-            )
+            batches = opened.iter_batches(columns=wanted, use_threads=False)
+            return _streamed(opened.schema_arrow, batches, wanted)
 
     found = None if path.is_dir() else read_parquet(in_batches, path)
     _release()
-    return found or _load_arrow(read_parquet(parquet.read_table, path, columns=wanted), wanted)
+    return found or _picked(read_parquet(parquet.read_table, path, columns=wanted), wanted)
 
 
 def _streamed(schema: Any, batches: Iterable[Any], wanted: list[str]) -> dict[str, Column] | None:
@@ -226,7 +222,8 @@ def _streamed(schema: Any, batches: Iterable[Any], wanted: list[str]) -> dict[st
     """
     pyarrow = require_extra("pyarrow", extra="io", purpose="Reading a file")
     kinds = {each.name: each.type for each in schema if each.name in wanted}
-    grown = {name: np.empty(0, kind.to_pandas_dtype()) for name, kind in kinds.items() if _is_numeric(kind)}
+    numeric = {name: kind for name, kind in kinds.items() if str(kind).startswith(_NUMERIC)}
+    grown = {name: np.empty(0, kind.to_pandas_dtype()) for name, kind in numeric.items()}
     others: dict[str, list[Any]] = {name: [] for name in wanted if name not in grown}
     n = 0
     for batch in batches:
@@ -254,10 +251,6 @@ def _release() -> None:
     require_extra("pyarrow", extra="io", purpose="Reading a file").default_memory_pool().release_unused()
 
 
-def _is_numeric(kind: Any) -> bool:
-    return str(kind).startswith(("int", "uint", "float", "double"))
-
-
 @contextmanager
 def naming(path: Path, kind: str = "CSV", reader: str = "Arrow") -> Iterator[None]:
     """Say which file cannot be read, and in which row; the reader says only the second."""
@@ -269,10 +262,6 @@ def naming(path: Path, kind: str = "CSV", reader: str = "Arrow") -> Iterator[Non
         reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "it is empty"
         hint = f"{reader} says: {reason}."
         raise ValueError(must_be("table", f"a readable file of {kind}", f'"{path}"', hint)) from error
-
-
-def _load_arrow(table: Any, names: list[str]) -> dict[str, Column]:
-    return {name: table.column(name) for name in names}
 
 
 # ---------------------------------------------------------------- converting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from .._core.validation import check_exact
 from ..data._flat import offsets_of
 from ..data.storage import flatten_lists
 from ._columns import Column, as_floats, as_numpy
-from ._rows import Order, as_times, even_or_each
 
 LIST_TYPES = ("list", "large_list", "fixed_size_list", "array(")
 # A vector as CSV files hold it, printed by Python or NumPy: [0.1, 2], [0.1 2.] or (0.1, 2).
@@ -94,8 +94,8 @@ def _python_rows(column: Column) -> list[object]:
     return [None if row is None or (isinstance(row, float) and np.isnan(row)) else row for row in rows]
 
 
-def spread_episodes(by_role: dict[str, dict[str, Column]]) -> tuple[dict[str, dict[str, Column]], Order]:
-    """Return columns of lists as columns with one row per state, and their order; see `from_table`.
+def spread_episodes(by_role: dict[str, dict[str, Column]]) -> tuple[dict[str, dict[str, Column]], np.ndarray]:
+    """Return columns of lists as columns with one row per state, and the ids of episodes; see `from_table`.
 
     Lists of steps, which are one shorter than those of the states, are empty in the row of the final state.
     """
@@ -104,9 +104,11 @@ def spread_episodes(by_role: dict[str, dict[str, Column]]) -> tuple[dict[str, di
             hint = "The lists of an episode are in order of time and hold its final state."
             raise ValueError(must_be(role, "None when the columns hold lists", f'"{name}"', hint))
     states, lengths = _side_by_side(by_role["states"], "states")
-    spread: dict[str, dict[str, Column]] = {"states": _columns_of(states)}
+    number = np.arange(len(lengths))
+    spread: dict[str, Any] = {"states": dict(enumerate(states.T)), "step": {}}
+    spread["episode"] = {"episode": np.repeat(number, lengths)}
     for role in ("rewards", "actions", "behavior_probability", "time"):
-        spread[role] = _columns_of(_aligned(by_role[role], role, lengths)) if by_role[role] else {}
+        spread[role] = dict(enumerate(_aligned(by_role[role], role, lengths).T)) if by_role[role] else {}
     for role in ("terminated", "truncated"):
         spread[role] = {
             name: _aligned({name: column}, role, lengths)[:, 0]
@@ -114,19 +116,7 @@ def spread_episodes(by_role: dict[str, dict[str, Column]]) -> tuple[dict[str, di
             else np.repeat(as_flags(as_floats(column, f'{role}: "{name}"'), role), lengths)
             for name, column in by_role[role].items()
         }
-    time = next(iter(spread.pop("time").values()), None)
-    order = Order(
-        rows=None,
-        lengths=lengths,
-        ids=next((as_numpy(column) for column in by_role["episode"].values()), np.arange(len(lengths))),
-        gap_after=np.zeros(len(states), dtype=np.bool_),
-        dt=None if time is None else _time_steps(time, lengths),
-    )
-    return spread, order
-
-
-def _columns_of(matrix: np.ndarray) -> dict[str, Column]:
-    return {str(i): column for i, column in enumerate(matrix.T)}
+    return spread, next((as_numpy(column) for column in by_role["episode"].values()), number)
 
 
 def _flatten(column: Column, name: str) -> tuple[np.ndarray, IntArray]:
@@ -136,15 +126,11 @@ def _flatten(column: Column, name: str) -> tuple[np.ndarray, IntArray]:
     if hasattr(column, "chunks"):  # Arrow
         return flatten_lists(column, name)
     pieces = [np.asarray(list(piece)) for piece in as_numpy(column)]
-    _check_numbers(pieces, name)
-    return np.concatenate(pieces), np.array([len(piece) for piece in pieces])
-
-
-def _check_numbers(pieces: list[np.ndarray], name: str) -> None:
     for row, piece in enumerate(pieces):
         if piece.dtype.kind not in "biuf" or piece.ndim not in (1, 2):
             got = f"{piece.dtype} of shape {piece.shape} in row {row}"
             raise TypeError(must_be(name, "lists of numbers, or of vectors of one length", got))
+    return np.concatenate(pieces), np.array([len(piece) for piece in pieces])
 
 
 def _side_by_side(columns: dict[str, Column], role: str) -> tuple[np.ndarray, IntArray]:
@@ -179,11 +165,3 @@ def _aligned(columns: dict[str, Column], role: str, lengths: IntArray) -> np.nda
     padded = np.full((len(is_step), values.shape[1]), empty, dtype=values.dtype)
     padded[is_step] = values
     return padded
-
-
-def _time_steps(time: FloatArray, lengths: IntArray) -> float | FloatArray | None:
-    clock = as_times(time)
-    inside = np.ones(len(clock), dtype=np.bool_)
-    inside[offsets_of(lengths)[1:] - 1] = False
-    steps = np.diff(clock, append=clock[-1])
-    return even_or_each(steps, inside, float(np.abs(clock).max()))

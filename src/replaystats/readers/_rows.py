@@ -42,7 +42,7 @@ class Order:
     lengths: IntArray
     ids: np.ndarray
     gap_after: BoolArray
-    dt: float | FloatArray | None
+    dt: float | FloatArray | None = None
 
     def sorted(self, values: np.ndarray) -> np.ndarray:
         """Return the values of the table's rows (R, ...) in this order."""
@@ -64,27 +64,25 @@ class Order:
 def order_rows(episode: Column | None, step: Column | None, time: Column | None, n_rows: int) -> Order:
     """Sort rows by episode, then by `step` if there is one, else by `time`, else as they stand."""
     steps = None if step is None else _finite(as_floats(step, "step"), "step")
-    times = None if time is None else _finite(as_times(time), "time")
+    times = None if time is None else _finite(_as_times(time), "time")
     del step, time
     key = times if steps is None else steps
     codes, ids = _factorise(episode, n_rows, contiguous=key is None)
     del episode  # as large as the codes
-    rows = _sort(codes, key)
-    lengths = np.bincount(codes, minlength=len(ids))
-    inside = np.ones(n_rows, dtype=np.bool_)  # rows that are followed by one of their own episode
-    inside[offsets_of(lengths)[1:] - 1] = False
-    gap_after = np.zeros(n_rows, dtype=np.bool_)
+    rows, lengths = _sort(codes, key), np.bincount(codes, minlength=len(ids))
+    del codes
+    order = Order(rows=rows, lengths=lengths, ids=ids, gap_after=np.zeros(n_rows, dtype=np.bool_))
+    inside = ~order.last  # rows that are followed by one of their own episode
     if steps is not None:
-        apart = _advance(steps, "step", rows, inside, codes, ids)
-        gap_after = inside & (apart > apart.min(initial=np.inf, where=inside))
-    dt = None
-    if times is not None:
-        scale = float(np.abs(times).max())
-        dt = even_or_each(_advance(times, "time", rows, inside, codes, ids), inside & ~gap_after, scale)
-    return Order(rows=rows, lengths=lengths, ids=ids, gap_after=gap_after, dt=dt)
+        apart = _advance(order, steps, "step")
+        order = replace(order, gap_after=inside & (apart > apart.min(initial=np.inf, where=inside)))
+    if times is None:
+        return order
+    apart, scale = _advance(order, times, "time"), float(np.abs(times).max())
+    return replace(order, dt=_even_or_each(apart, inside & ~order.gap_after, scale))
 
 
-def as_times(column: Column) -> FloatArray:
+def _as_times(column: Column) -> FloatArray:
     """Return times as numbers; dates are counted in seconds from the first."""
     array = as_numpy(column)
     if array.dtype.kind == "O" and len(array) and hasattr(array[0], "tzinfo"):
@@ -106,7 +104,7 @@ def _seconds(times: np.ndarray) -> FloatArray:
         raise TypeError(must_be("time", "times in every row, all with zones or none", f"{error}")) from error
 
 
-def even_or_each(dt: FloatArray, valid: BoolArray, scale: float) -> float | FloatArray | None:
+def _even_or_each(dt: FloatArray, valid: BoolArray, scale: float) -> float | FloatArray | None:
     """Return one number when all valid time steps agree, up to the rounding of times as large as `scale`."""
     steps = dt[valid]
     if len(steps) == 0:
@@ -148,23 +146,16 @@ def _sort(codes: IntArray, key: FloatArray | None) -> IntArray | None:
     return np.argsort(codes, kind="stable") if key is None else np.lexsort((key, codes))
 
 
-def _advance(
-    values: FloatArray,
-    name: str,
-    rows: IntArray | None,
-    inside: BoolArray,
-    codes: IntArray,
-    ids: np.ndarray,
-) -> FloatArray:
+def _advance(order: Order, values: FloatArray, name: str) -> FloatArray:
     """Return how far each sorted row is from the next (R,), which must be ahead of it in its episode."""
-    ordered, apart = values if rows is None else values[rows], np.zeros(len(values))
+    ordered, apart = order.sorted(values), np.zeros(len(values))
     np.subtract(ordered[1:], ordered[:-1], out=apart[:-1])
-    wrong = np.flatnonzero(inside & (apart <= 0))
+    wrong = np.flatnonzero(~order.last & (apart <= 0))
     if len(wrong):
         first = int(wrong[0])
-        here, there = ordered[first], ordered[first + 1]
-        here_row, next_row = (first, first + 1) if rows is None else rows[first : first + 2]
-        where = f"in episode {ids[codes[here_row]]} (table rows {here_row} and {next_row})"
+        here, there = ordered[first : first + 2]
+        rows = (first, first + 1) if order.rows is None else order.rows[first : first + 2]
+        where = f"in episode {order.ids[order.episode[first]]} (table rows {rows[0]} and {rows[1]})"
         got = f"{here:g} twice {where}" if here == there else f"{there:g} after {here:g} {where}"
         hint = "Remove the repeated rows, or tell apart episodes that share an id."
         raise ValueError(must_be(name, "increasing in each episode", got, hint))

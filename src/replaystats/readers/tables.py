@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +173,10 @@ def from_table(
     if all_ended:
         columns.by_role["terminated"] = {ALL: np.ones(columns.n_rows, dtype=np.bool_)}
     if holds_lists(columns.first("states")):
-        spread, order = spread_episodes(columns.by_role)
-        data = _from_state_rows(_Columns(spread), order, dt, final_states, gaps, time_limit)
+        spread, ids = spread_episodes(columns.by_role)
+        columns = _Columns(spread)
+        order = replace(columns.order(), ids=ids)
+        data = _from_state_rows(columns, order, dt, final_states, gaps, time_limit)
     elif next_states is not None:
         data = _from_step_rows(columns, dt, gaps)
     else:
