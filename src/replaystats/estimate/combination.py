@@ -26,7 +26,7 @@ from ..engine.linear import functionals, linearise
 from ..engine.sparse import SparseReplicates
 from ..inference.components import ReplayVariance, locate, variance_at
 from ..inference.functionals import sparse_shifts
-from ..inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
+from ..inference.influence import jackknife_covariance, sandwich_covariance
 from ..inference.noise import functional_shifts, noise_of
 from ..inference.pivot import Pivot
 from ..inference.producers import PooledShare, ensemble_pivot, pooled_share
@@ -179,15 +179,6 @@ class Combination:
             return replay_variance(ratio.theta, ratio.plan, plug_in=lambda: plain, covariance=True)
         assert self._stability is not None
         return self._stability.theta_variance(self.method)
-
-    @cached_property
-    def _leverage(self) -> FloatArray | None:
-        """What the infinitesimal jackknife lacks with replacement, where it is a sandwich."""
-        if self._stability is None or not (
-            self.members.plan.with_replacement and self._stability.controllable
-        ):
-            return None
-        return leverage_covariance(self.moments, self.solver)
 
     def _averaged_members(self) -> FloatArray:
         """Return what is averaged, shape of the replicates' theta."""
@@ -346,7 +337,8 @@ class Combination:
             method="mean" if self.method == "plug_in" else self.method,
             **options,
         )
-        return found if self._leverage is None else found.plus(variance_at(rows, self._leverage))
+        lacking = None if self._stability is None else self._stability.leverage
+        return found if lacking is None else found.plus(variance_at(rows, lacking))
 
     def _values(self, points: Any) -> Any:
         """Return the answer of every member, shape (B, m) or (B, m, n_outputs)."""

@@ -9,8 +9,9 @@ others, and d is the policy's discounted mass on such states.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -190,24 +191,24 @@ def _of_output(
     setting: InferenceContext,
     output: int,
 ) -> Pivot:
-    limits, sequential = setting.value_range, setting.sequential
+    limits, usual = setting.value_range, partial(_usual, sequential=setting.sequential)
     if limits is None or moments.n_outputs is not None or isinstance(moments, StreamedMoments):
-        found = _usual(moments, X, solver, centre, sequential, output)
-        return found if limits is None else _limited(found, X, limits, np.ones(len(X), dtype=bool))
-    if limits.points is not None:
-        found = _usual(moments, X, solver, centre, sequential, output)
-        return _limited(found, X, limits, _is_logged(X, limits, found.how == "open"))
-    counts = visit_counts(moments)
-    logged = np.asarray(~X[:, counts == 0].any(axis=1)) | (limits.source == "given")
-    if (counts < 2).any():
-        found = _with_unseen(moments, X, limits, counts < 2, sequential).without_interval(~logged, "open")
+        found, logged = usual(moments, X, solver, centre, output), np.ones(len(X), dtype=bool)
+    elif limits.points is not None:
+        found = usual(moments, X, solver, centre)
+        logged = _is_logged(X, limits, found.how == "open")
     else:
-        found = _usual(moments, X, solver, centre, sequential, output)
-    return _limited(found, X, limits, logged)
+        counts = visit_counts(moments)
+        logged = np.asarray(~X[:, counts == 0].any(axis=1)) | (limits.source == "given")
+        if (counts < 2).any():
+            found = _with_unseen(moments, X, limits, counts < 2, usual).without_interval(~logged, "open")
+        else:
+            found = usual(moments, X, solver, centre)
+    return found if limits is None else _limited(found, X, limits, logged)
 
 
 def _with_unseen(
-    moments: HeldMoments, X: FloatArray, limits: ValueRange, unseen: BoolArray, sequential: bool
+    moments: HeldMoments, X: FloatArray, limits: ValueRange, unseen: BoolArray, usual: Callable[..., Pivot]
 ) -> Pivot:
     """Return the record of one-hot answers, where the values of `unseen` may be anything in their range."""
     seen, middle = ~unseen, (limits.low + limits.high) / 2
@@ -215,7 +216,7 @@ def _with_unseen(
         nothing = np.zeros(len(X))
         return Pivot(estimate=nothing + middle, standard_error=nothing, degrees=nothing)
     rest = with_values(moments, seen, np.full(np.count_nonzero(unseen), middle))
-    found = _usual(rest, X[:, seen], None, None, sequential, 0)
+    found = usual(rest, X[:, seen])
     A = moments.total()[0]
     dual = np.linalg.lstsq(A[np.ix_(seen, seen)].T, X[:, seen].T)[0].T
     missing = X[:, unseen] - dual @ A[np.ix_(seen, unseen)]
@@ -229,10 +230,11 @@ def _with_unseen(
 def _usual(
     moments: AnyMoments,
     X: FloatArray,
-    solver: Solver | None,
-    centre: PointEstimate | None,
+    solver: Solver | None = None,
+    centre: PointEstimate | None = None,
+    output: int = 0,
+    *,
     sequential: bool,
-    output: int,
 ) -> Pivot:
     """Return the record from noise alone; rows that the equations do not determine have no interval."""
     known = None if centre is None else centre.linear

@@ -274,10 +274,14 @@ class Stability:
             # moments that live on a device are worked on there
             reference=replicates.moments.held,
         )
-        if not (replicates.plan.with_replacement and self.controllable):
-            return found
-        # With replacement the infinitesimal jackknife is a sandwich, which lacks leverage.
-        return found.plus(leverage_covariance(replicates.moments, replicates.solver))
+        return found if self.leverage is None else found.plus(self.leverage)
+
+    @cached_property
+    def leverage(self) -> FloatArray | None:
+        """What the infinitesimal jackknife lacks with replacement, where it is a sandwich."""
+        if not (self.replicates.plan.with_replacement and self.controllable):
+            return None
+        return leverage_covariance(self.replicates.moments, self.replicates.solver)
 
     def averages_well(self, method: str) -> bool:
         """Whether the average has a variance of its own; else an interval is that of the plug-in."""
