@@ -13,6 +13,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from battery import sources
+from scipy import stats
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -35,14 +36,16 @@ def verdict(summary, cells):
         found = summary[key]
         return f"{len(found)}" + (f" ({', '.join(found)})" if found else "")
 
-    given = [cell["coverage"] for cell in cells.values() if cell["coverage"] is not None]
+    given = [cell for cell in cells.values() if cell["coverage"] is not None]
+    # What chance leaves inside of intervals that cover .95 exactly: a normal law with the cell's standard error.
+    exact = np.mean([1 - 2 * stats.norm.sf(0.02 / cell["se"]) for cell in given])
     share, far = summary["share in .93-.97"], "outside .93-.97 by more than 2 s.e."
     inside = 1 - len(summary[far]) / len(given)
     wide = "n/q >= 20 and wider than 1.1 times the oracle"
     return f"""## In short
 
 {summary["settings"]} settings. Below .90 by more than two standard errors: {named("below .90 by more than 2 s.e.")}.
-In .93 to .97 as measured: {share:.1%}; not outside by more than two standard errors: {inside:.0%}. Outside:
+In .93 to .97 as measured: {share:.1%} (intervals that cover .95 exactly: {exact:.1%}, by chance of so many data sets); not outside by more than two standard errors: {inside:.0%}. Outside:
 {named(far)}.
 Withheld in 5 % or more of the rows although estimable: {named("estimable and withheld in 5 % or more")}.
 Of {summary["n/q >= 20"]} settings with twenty units a coefficient or more, wider than 1.1 times the oracle: {len(summary[wide])}
