@@ -172,15 +172,12 @@ def from_table(
         columns = columns.with_episodes(kind, final_states)
     if all_ended:
         columns.by_role["terminated"] = {ALL: np.ones(columns.n_rows, dtype=np.bool_)}
-    if holds_lists(columns.first("states")):
-        spread, ids = spread_episodes(columns.by_role)
-        columns = _Columns(spread)
-        order = replace(columns.order(), ids=ids)
-        data = _from_state_rows(columns, order, dt, final_states, gaps, time_limit)
-    elif next_states is not None:
+    lists = holds_lists(columns.first("states"))
+    if next_states is not None and not lists:
         data = _from_step_rows(columns, dt, gaps)
     else:
-        data = _from_state_rows(columns, columns.order(), dt, final_states, gaps, time_limit)
+        columns, order = _spread(columns) if lists else (columns, columns.order())
+        data = _from_state_rows(columns, order, dt, final_states, gaps, time_limit)
     return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
@@ -289,6 +286,17 @@ class _Columns:
     @property
     def integer_actions(self) -> bool:
         return all(is_integer(column) for column in self.by_role["actions"].values())
+
+
+def _spread(columns: _Columns) -> tuple[_Columns, Order]:
+    """Return lists as one row per state, in the order of the table."""
+    spread, ids = spread_episodes(columns.by_role)
+    rows = _Columns(spread)
+    order = rows.order()
+    if order.rows is not None:
+        row = order.episode[np.argmax(order.rows != np.arange(len(order.rows)))]
+        raise ValueError(must_be("time", "increasing in each list", f"a list that is not, in row {row}"))
+    return rows, replace(order, ids=ids)
 
 
 def _from_state_rows(

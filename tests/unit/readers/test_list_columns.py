@@ -103,6 +103,12 @@ def test_times_give_dt(log):
     assert_array_equal(uneven.dt, np.concatenate([np.diff(t) for t in times]))
 
 
+def test_times_that_go_back_are_refused(log):
+    times = [np.arange(L + 1.0) * (-1.0) ** (L == 4) for L in LENGTHS]
+    with pytest.raises(ValueError, match=r"`time` must be increasing in each list; .* in row 2"):
+        read(arrow.table(columns_of(log) | {"t": times}), time="t")
+
+
 def test_states_are_not_copied_on_the_way():
     values = np.arange(12.0)
     inner = arrow.FixedSizeListArray.from_arrays(arrow.array(values), 2)
