@@ -156,8 +156,10 @@ class _Log:
         weight[offsets[1:][ends] - 1] = 0.0
         features = self.basis(states)  # (N + n, q): every state once, not twice
         left, following = _before_and_after(features, n_steps)
-        right = following * like(weight, features)[:, None]
+        xp, factor = array_namespace(features), like(weight, features)
+        right = following * xp.reshape(factor, (*left.shape[:-1], 1))
         right += left
+        left, right = (xp.reshape(part, (len(rewards), -1)) for part in (left, right))
         if self.trace > 0.0 or ratios is not None:
             left = eligibility_traces(left, self.trace * gamma, offsets, ratios)
         return FactoredMoments(left, right, rewards, offsets)
@@ -175,10 +177,10 @@ def _runs(rows: Any, offsets: IntArray, episodes: IntArray) -> Any:
 
 
 def _before_and_after(features: Any, n_steps: IntArray) -> tuple[Any, Any]:
-    """Return the features of the states before and after every step, each (N, q)."""
+    """Return the features of the states before and after every step: views (n, L, q), or rows (N, q)."""
     if (n_steps == n_steps[0]).all() and isinstance(features, np.ndarray):
         runs = features.reshape(len(n_steps), n_steps[0] + 1, features.shape[1])
-        return tuple(part.reshape(-1, features.shape[1]) for part in (runs[:, :-1], runs[:, 1:]))
+        return runs[:, :-1], runs[:, 1:]
     before = gather(np.cumsum(n_steps + 1) - (n_steps + 1), n_steps)
     return take_rows(features, before), take_rows(features, before + 1)
 
