@@ -156,17 +156,16 @@ class Centered(Wrapped):
         return self.basis(x)
 
 
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class InUnits(Wrapped):
     """The functions of another basis at states measured from a center, in units of a scale."""
 
-    __slots__ = ()
-
     basis: Basis
-    center: ArrayLike | None
-    scale: ArrayLike | None
+    center: ArrayLike | None = None
+    scale: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        Wrapped.__post_init__(self)
         if (self.center is None) != (self.scale is None):
             raise ValueError(must_be("scale", "given with `center`, or neither", repr(self.scale)))
         if self.center is None or self.scale is None:
@@ -200,14 +199,13 @@ class InUnits(Wrapped):
         if self.center is None:
             center = to_numpy(x.mean(axis=0))
             spread = np.sqrt(to_numpy(((x - like(center, x)) ** 2).mean(axis=0)))
-            placed = type(self)(self.basis, center, np.where(spread > 0.0, spread, 1.0))  # type: ignore[call-arg]
-        return type(self)(self.basis.fit(placed._inside(x), rng), placed.center, placed.scale)  # type: ignore[call-arg]
+            placed = type(self)(self.basis, center, np.where(spread > 0.0, spread, 1.0))
+        return replace(placed, basis=self.basis.fit(placed._inside(x), rng))
 
     def _value(self, x: FloatArray) -> FloatArray:
         return self.basis(self._inside(x))
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Standardized(InUnits):
     """The functions of another basis at z = (x - center) / scale.
 
@@ -228,11 +226,9 @@ class Standardized(InUnits):
     array([[1., 1., 1.]])
     """
 
-    derivative_hint: ClassVar[str] = "Standardise a smooth basis such as Fourier, Polynomial or RBF."
+    __slots__ = ()
 
-    basis: Basis
-    center: ArrayLike | None = None
-    scale: ArrayLike | None = None
+    derivative_hint: ClassVar[str] = "Standardise a smooth basis such as Fourier, Polynomial or RBF."
 
     @property
     def derivative_order(self) -> int:
@@ -243,9 +239,6 @@ class Standardized(InUnits):
         units: FloatArray = like(np.asarray(self.scale), x)
         return units
 
-    def _areas(self, x: FloatArray) -> FloatArray:
-        return like(np.outer(np.asarray(self.scale), np.asarray(self.scale)), x)  # type: ignore[no-any-return]
-
     def _inside(self, x: FloatArray) -> FloatArray:
         inside: FloatArray = (x - like(np.asarray(self.center), x)) / self._units(x)
         return inside
@@ -254,10 +247,10 @@ class Standardized(InUnits):
         return self.basis.directional(self._inside(x), direction / self._units(x))
 
     def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
-        return self.basis.second_order(self._inside(x), matrix / self._areas(x))
+        units = self._units(x)
+        return self.basis.second_order(self._inside(x), matrix / (units[:, None] * units))
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Squashed(InUnits):
     """The functions of another basis at z = tanh((x - center) / (1.5 scale)).
 
@@ -278,11 +271,9 @@ class Squashed(InUnits):
            [1., 1.]])
     """
 
-    derivative_hint: ClassVar[str] = "Standardise a smooth basis instead: basis.Standardized."
+    __slots__ = ()
 
-    basis: Basis
-    center: ArrayLike | None = None
-    scale: ArrayLike | None = None
+    derivative_hint: ClassVar[str] = "Standardise a smooth basis instead: basis.Standardized."
 
     def _inside(self, x: FloatArray) -> FloatArray:
         scale, center = like(np.asarray(self.scale), x), like(np.asarray(self.center), x)

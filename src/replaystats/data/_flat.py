@@ -213,28 +213,15 @@ def _check_values(value: Any, name: str, ndim: tuple[int, ...]) -> np.ndarray:
 
 def device_of(states: Any, given: dict[str, Any]) -> tuple[dict[str, Any], IntArray | None]:
     """Return what of a record stays where it lives, by name, and the trajectories' offsets if any does."""
-    found = states_on_device(states)
-    if found is None:
-        return {}, None
-    flat, offsets = found
-    steps = {
-        name: steps_on_device(given[name], name, np.diff(offsets) - 1) for name in ("rewards", "actions")
-    }
-    return {"states": flat} | {name: value for name, value in steps.items() if value is not None}, offsets
-
-
-def states_on_device(states: Any) -> tuple[Any, IntArray] | None:
-    """Return states as rows (N + n, d) where they live, and offsets (n+1,); None for the host to see to."""
     found = _flat_on_device(states, 2)
     if found is None or found[1].min() < 2:
-        return None
-    return as_columns(found[0]), offsets_of(found[1])
-
-
-def steps_on_device(value: Any, name: str, n_steps: IntArray) -> Any:
-    """Return per-step values as rows (N, ...) where they live; None for the host to see to."""
-    found = _flat_on_device(value, 2 if name == "actions" else 1, integers=name == "actions")
-    return None if found is None or not np.array_equal(found[1], n_steps) else found[0]
+        return {}, None
+    device, lengths = {"states": as_columns(found[0])}, found[1]
+    for name, deepest in (("rewards", 1), ("actions", 2)):
+        steps = _flat_on_device(given[name], deepest, integers=name == "actions")
+        if steps is not None and np.array_equal(steps[1], lengths - 1):
+            device[name] = steps[0]
+    return device, offsets_of(lengths)
 
 
 def _flat_on_device(value: Any, deepest: int, *, integers: bool = False) -> tuple[Any, IntArray] | None:

@@ -240,19 +240,16 @@ class ReplayedMoments(Replayed):
             size = self.grouping_.subsample_size(size)
         if is_auto(number):
             number = SEVERAL if grouped else MANY
+        dense = not isinstance(moments, SparseMoments)
+        on_device = dense and SCHEMES[drawn.statistic].independent and is_accelerator(moments.held)
         return make_plan(
             moments.n_observations,
             statistic=drawn.statistic,
             subsample_size=size,
             n_resamples=number,
             random_state=rng,
-            **self._sampler(moments),
+            sampler="counter" if on_device else "tiles",  # drawn where the moments are
         )
-
-    def _sampler(self, moments: HeldMoments | SparseMoments) -> dict[str, Any]:
-        """Draw equally likely subsets on an accelerator if the moments live there, by counters."""
-        drawn = SCHEMES[self.resampling_.statistic].independent and not isinstance(moments, SparseMoments)
-        return {"sampler": "counter"} if drawn and is_accelerator(moments.held) else {}
 
     def _to_device(self, X: Any) -> Any:
         """Return the points where the data of the fit live."""

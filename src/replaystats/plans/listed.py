@@ -20,32 +20,18 @@ from .tiles import TILE_SUBSETS, TileDraw
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ListedPlan(ResamplingPlan):
-    """A plan that knows the indices of a range of subsets directly."""
-
-    @abstractmethod
-    def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
-        """See the base class."""
-
-    def draw(self, tile: int, block: int) -> TileDraw:
-        """See the base class."""
-        subsets, rows = self.tile_subsets(tile), self.row_blocks[block]
-        drawn = self.indices(subsets.start, subsets.stop)
-        inside = (drawn >= rows.start) & (drawn < rows.stop)
-        starts = np.concatenate([[0], np.cumsum(np.count_nonzero(inside, axis=1))])
-        return TileDraw(rows.stop - rows.start, rows=drawn[inside] - rows.start, starts=starts)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class TileListedPlan(ListedPlan):
-    """A plan that lists the 256 subsets of a tile at once."""
+    """A plan that lists the subsets of a tile at once."""
 
     @abstractmethod
     def _tile_indices(self, tile: int) -> IntArray:
-        """Return the observations of all subsets of the tile, shape (256, k)."""
+        """Return the observations of the subsets of the tile, shape (m, k); the last tile may list more."""
 
-    def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
+    def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
-        return ResamplingPlan.indices(self, start, stop)
+        drawn, rows = self._tile_indices(tile)[: self._tile_size(tile)], self.row_blocks[block]
+        inside = (drawn >= rows.start) & (drawn < rows.stop)
+        starts = np.concatenate([[0], np.cumsum(np.count_nonzero(inside, axis=1))])
+        return TileDraw(rows.stop - rows.start, rows=drawn[inside] - rows.start, starts=starts)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -75,9 +61,8 @@ class GivenPlan(ListedPlan):
             return Design.of(self)
         return Design.of(self, "first_order", doubt="no variance is derived for weighted subsets")
 
-    def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
-        """See the base class."""
-        return self.subsets[start:stop]
+    def _tile_indices(self, tile: int) -> IntArray:
+        return self.subsets[self.tile_subsets(tile)]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -106,20 +91,20 @@ class PartitionPlan(ListedPlan):
         everywhere = np.ones(self.n_resamples, dtype=bool)
         return Design.of(self, "groups", groups=self.subset_groups, disjoint=everywhere)
 
-    def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
-        """See the base class."""
-        stop = self.n_resamples if stop is None else min(stop, self.n_resamples)
-        per = self.subsets_per_partition
-        partitions = range(start // per, -(-stop // per))
-        if not partitions:
-            return np.empty((0, self.subsample_size), dtype=np.intp)
-        drawn = np.concatenate([self._partition(number) for number in partitions])
-        return drawn[start - partitions.start * per : stop - partitions.start * per]
+    def _tile_indices(self, tile: int) -> IntArray:
+        subsets, per = self.tile_subsets(tile), self.subsets_per_partition
+        partitions = range(subsets.start // per, -(-subsets.stop // per))
+        drawn = np.concatenate([_draw_partition(self, number) for number in partitions])
+        return drawn[subsets.start - partitions.start * per : subsets.stop - partitions.start * per]
 
-    def _partition(self, number: int) -> IntArray:
-        order = stream(self.seed, number).permutation(self.n_observations)
-        used = self.subsets_per_partition * self.subsample_size
-        return order[:used].reshape(self.subsets_per_partition, self.subsample_size)
+
+@lru_cache(maxsize=2)  # one may have more subsets than a tile
+def _draw_partition(plan: PartitionPlan, number: int) -> IntArray:
+    """Return the disjoint subsets of one partition, shape (n // k, k)."""
+    assert plan.seed is not None
+    order = stream(plan.seed, number).permutation(plan.n_observations)
+    used = plan.subsets_per_partition * plan.subsample_size
+    return order[:used].reshape(-1, plan.subsample_size)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -170,7 +155,7 @@ def _check_size(n_subsets: int, n: int, k: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class BalancedPlan(TileListedPlan):
+class BalancedPlan(ListedPlan):
     """Subset b is the b-th piece of k out of random permutations of all observations, laid end to end.
 
     Within a tile of 256 subsets, the counts of two observations never differ by more than one; the next tile
@@ -230,7 +215,7 @@ def _avoid(order: IntArray, used: IntArray, n_head: int) -> IntArray:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class BlockPlan(TileListedPlan):
+class BlockPlan(ListedPlan):
     """Subsets of k observations in runs of about `block_length`, drawn with replacement.
 
     moving      runs of exactly that length that start anywhere they fit

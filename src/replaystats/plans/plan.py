@@ -85,44 +85,22 @@ class Design:
     doubt: str = ""
 
     @classmethod
-    def of(
-        cls,
-        plan: ResamplingPlan,
-        kind: str = "independent",
-        *,
-        count_variance: float | None = None,
-        exact: bool = False,
-        groups: IntArray | None = None,
-        disjoint: BoolArray | None = None,
-        doubt: str = "",
-    ) -> Design:
+    def of(cls, plan: ResamplingPlan, kind: str = "independent", **changes: Any) -> Design:
         """Return the design of a plan that differs from independent, equal draws by what is given."""
         n, k = plan.n_observations, plan.subsample_size
         if plan.with_replacement:
-            factor, slope, variance = _over(n, n - 1), 1 / n, k * (1 - 1 / n)
-            rescaling, bias_share = k / n, k / (n + k)
+            usual = cls(
+                kind=kind, factor=_over(n, n - 1), slope=1 / n, count_variance=k * (1 - 1 / n),
+                rescaling=k / n, bias_share=k / (n + k),
+            )  # fmt: skip
         else:
-            factor, slope, variance = (
-                _over(n * (n - 1), (n - k) ** 2),
-                _over(n - k, n * (n - 1)),
-                k * (1 - k / n),
-            )
             # Answers that are all the plug-in say nothing about a bias: 0 leaves their difference, 0, alone.
-            rescaling, bias_share = _over(k, n - k), k / n if k < n else 0.0
-            if k == n:
-                kind = "whole"
-        return cls(
-            kind=kind,
-            factor=factor,
-            slope=slope,
-            count_variance=variance if count_variance is None else count_variance,
-            rescaling=rescaling,
-            bias_share=bias_share,
-            exact=exact,
-            groups=groups,
-            disjoint=disjoint,
-            doubt=doubt,
-        )
+            usual = cls(
+                kind=kind if k < n else "whole", factor=_over(n * (n - 1), (n - k) ** 2),
+                slope=_over(n - k, n * (n - 1)), count_variance=k * (1 - k / n),
+                rescaling=_over(k, n - k), bias_share=k / n if k < n else 0.0,
+            )  # fmt: skip
+        return replace(usual, **changes)
 
 
 def _over(numerator: float, denominator: float) -> float:
