@@ -70,5 +70,5 @@ from .plans import (
     make_plan as make_plan,
     plan_from_indices as plan_from_indices,
 )
-from .studies import study as study
+from .toolkit import study as study
 from .tuning.recommended import recommended_estimate as recommended_estimate

@@ -9,7 +9,7 @@ import itertools
 import tomllib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from typing import Any
 
@@ -91,12 +91,12 @@ class Experiment:
         What to type, what it is, and where the paper has it.
     view : str
         How its cells are shown: a drawer of `figures`, time, really or support.
+    cells, quick_cells : tuple of Cell
+        The published grid, and the part of it that ``--quick`` runs.
     algorithm : str
         Whose results of a cell are shown; "" for cells with one algorithm.
     repetitions : int
         The published M.
-    cells, quick_cells : tuple of Cell
-        The published grid, and the part of it that ``--quick`` runs.
     lines : dict
         What the view "lines" draws: x, by, and panels with their quantities.
     caption : str
@@ -109,11 +109,11 @@ class Experiment:
     title: str
     paper: str
     view: str
-    algorithm: str
-    repetitions: int
     cells: tuple[Cell, ...]
     quick_cells: tuple[Cell, ...]
-    lines: Mapping[str, Any]
+    algorithm: str = ""
+    repetitions: int = 1
+    lines: Mapping[str, Any] = field(default_factory=dict)
     caption: str = ""
     by_name: bool = False
 
@@ -162,28 +162,17 @@ def find_experiments(names: Sequence[str]) -> list[Experiment]:
     return [one for name, one in catalogue.items() if name in names or (every and not one.by_name)]
 
 
-def _read(name: str, config: Mapping[str, Any]) -> Experiment:
-    grid = config["grid"] if "grid" in config else _grid_of(config["study"])
-    largest = config.get("largest_n", {})
+def _read(name: str, config: dict[str, Any]) -> Experiment:
+    """Return the experiment of a row: what is not of its grid is an attribute."""
+    study, largest, quick = config.pop("study"), config.pop("largest_n", {}), config.pop("quick", {})
+    grid = config.pop("grid", None) or _grid_of(study)
 
     def cells(grid: Mapping[str, Sequence[Any]]) -> tuple[Cell, ...]:
-        expanded = expand_grid(config["study"], grid)
         # A slow method stops at its largest n.
-        return tuple(c for c in expanded if not largest or c["n"] <= largest.get(c["method"], c["n"]))
+        every = expand_grid(study, grid)
+        return tuple(c for c in every if not largest or c["n"] <= largest.get(c["method"], c["n"]))
 
-    return Experiment(
-        name=name,
-        title=config["title"],
-        paper=config["paper"],
-        view=config["view"],
-        algorithm=config.get("algorithm", ""),
-        repetitions=config.get("repetitions", 1),
-        cells=cells(grid),
-        quick_cells=cells({**grid, **config.get("quick", {})}),
-        lines=config.get("lines", {}),
-        caption=config.get("caption", ""),
-        by_name=config.get("by_name", False),
-    )
+    return Experiment(name=name, cells=cells(grid), quick_cells=cells({**grid, **quick}), **config)
 
 
 def _grid_of(study: str) -> dict[str, list[Any]]:

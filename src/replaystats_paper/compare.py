@@ -18,12 +18,9 @@ from scipy.stats import norm, t as student
 
 from .cells import Cell
 from .journal import Journal
-from .measures import METHODS, REPLAYED, differences, median_of, published_record
+from .measures import MEASURES, METHODS, REPLAYED, differences, median_of, published_record
 from .policy import ALGORITHMS
 
-MEASURES = ("variance", "rmse")
-_PUBLISHED_MEDIANS = {"variance": "median_var", "rmse": "median_rmse"}
-_PUBLISHED_DIFFERENCES = {"variance": "var_diff", "rmse": "rmse_diff"}
 # Agreement means within three standard errors, and as much more as it takes where few cells say how large
 # a standard error is: what chance passes with this probability.
 LIMIT = 3.0
@@ -239,16 +236,15 @@ def _all_gaps(
     gaps: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     for measure in MEASURES if pairs else ():
         ours = {m: _logs(median_of(result, measure, m) for result, _ in pairs) for m in METHODS}
-        theirs = {m: _logs(record[_PUBLISHED_MEDIANS[measure]][m] for _, record in pairs) for m in METHODS}
+        theirs = {m: _logs(record[measure]["median"][m] for _, record in pairs) for m in METHODS}
         for m in METHODS:
             gaps[measure, m] = ours[m], theirs[m]
         for m in REPLAYED:
             gaps[measure, f"{m}/plain"] = ours[m] - ours["plain"], theirs[m] - theirs["plain"]
         for m in REPLAYED:
-            name = f"{_PUBLISHED_DIFFERENCES[measure]}_{m}"
             gaps[measure, f"{m} > 0"] = (
                 np.array([float((differences(result, measure, m) > 0).mean()) for result, _ in pairs]),
-                np.array([record[name]["frac_pos"] for _, record in pairs]),
+                np.array([record[measure][m]["frac_pos"] for _, record in pairs]),
             )
     return keys, gaps
 

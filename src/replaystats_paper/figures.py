@@ -143,10 +143,9 @@ def _subset_size(cell: Cell) -> float:
 def _group(experiment: Experiment, cell: Cell, journal: Journal) -> dict[str, Any]:
     results = journal.results(cell.key)[experiment.whose]
     record = published_record(cell, experiment.whose)
-    name = {"variance": "var_diff", "rmse": "rmse_diff"}[experiment.view]
     return {
         "label": str(cell["n"]),
-        "published": None if record is None else {m: record[f"{name}_{m}"] for m in REPLAYED},
+        "published": record and {m: record[experiment.view][m] for m in REPLAYED},
         **{m: differences(results, experiment.view, m) for m in REPLAYED},
     }
 

@@ -21,6 +21,7 @@ from .cells import Cell
 from .journal import Journal
 
 METHODS = ("plain", "U", "V")
+MEASURES = ("variance", "rmse")
 REPLAYED = ("U", "V")
 BAND = (0.025, 0.975)
 
@@ -109,10 +110,13 @@ PRINTED_SAVINGS = {
 def published_record(cell: Cell, algorithm: str) -> dict[str, Any] | None:
     """Return the published summary of a cell, or None where the authors' files have none.
 
+    For each measure: "median" and "mean" by method; and for U and for V what its differences from plain are
+    like.
+
     Examples
     --------
     >>> record = published_record(Cell("policy", (("n", 500), ("B", 100), ("k", 150))), "lstd")
-    >>> round(record["median_var"]["plain"], 2)
+    >>> round(record["variance"]["median"]["plain"], 2)
     21.64
     """
     if cell.study not in _NAMES:
@@ -137,8 +141,8 @@ def published_medians(experiment: str) -> list[dict[str, Any]]:
         }
         for record in _records().values()
         if record["experiment"] == experiment
-        for measure, name in (("variance", "median_var"), ("rmse", "median_rmse"))
-        for method, value in record[name].items()
+        for measure in MEASURES
+        for method, value in record[measure]["median"].items()
     ]
 
 

@@ -15,7 +15,7 @@ from replaystats.toolkit import embed_json, embed_picture, render
 
 from .cells import Cell, Experiment, Settings
 from .claims import Claim, Findings
-from .compare import GROUPS, LIMIT, MEASURES, Agreement, CellAgreement, groups_of
+from .compare import GROUPS, LIMIT, Agreement, CellAgreement, groups_of
 from .cost import CLAIMED, LABELS, fitted_exponent, median_interval
 from .figures import caption_of, draw_experiment
 from .journal import Journal
@@ -24,6 +24,7 @@ from .measures import (
     FAILS,
     HOLDS,
     IN_PART,
+    MEASURES,
     METHODS,
     NEEDS_FULL,
     PRINTED_ROWS,
@@ -195,7 +196,7 @@ def zero_predictor(cells: Sequence[Cell], journal: Journal) -> dict[str, Any] | 
             results = journal.results(cell.key)[algorithm]
             ours += [median_of(results, "rmse", method) for method in METHODS]
             record = published_record(cell, algorithm)
-            theirs += list(record["median_rmse"].values()) if record else []
+            theirs += list(record["rmse"]["median"].values()) if record else []
     if not ours:
         return None
     zero = zero_rmse()
@@ -298,31 +299,17 @@ def explorer_data(cells: Iterable[Cell], journal: Journal) -> dict[str, Any]:
 
 
 def _record(cell: Cell, group: str, whose: str, journal: Journal) -> dict[str, Any]:
-    results = journal.results(cell.key)[whose]
+    results, published = journal.results(cell.key)[whose], published_record(cell, whose)
     record: dict[str, Any] = {
         "group": group,
         "n": cell["n"],
         "B": cell["B"],
         "k": cell["k"],
         "median": {m: {method: median_of(results, m, method) for method in METHODS} for m in MEASURES},
-        "published": _published(cell, whose),
+        "published": published and {m: published[m] for m in MEASURES},
     }
     for measure in MEASURES:
         record[measure] = {m: differences(results, measure, m).tolist() for m in REPLAYED}
     if cell.study == "policy":
         record["band"] = {name: results[name] for name in ("mean", "low", "high")}
     return record
-
-
-def _published(cell: Cell, whose: str) -> dict[str, Any] | None:
-    record = published_record(cell, whose)
-    if record is None:
-        return None
-    names: Sequence[tuple[str, str, str]] = (
-        ("variance", "var_diff", "median_var"),
-        ("rmse", "rmse_diff", "median_rmse"),
-    )
-    return {
-        measure: {"median": record[medians], **{m: record[f"{diffs}_{m}"] for m in REPLAYED}}
-        for measure, diffs, medians in names
-    }

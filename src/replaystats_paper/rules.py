@@ -123,9 +123,9 @@ def _published_exceptions(evidence: Evidence, quantity: str) -> str:
     if not records:
         return ""
     if quantity == "point":
-        found = [sum(r[f"var_diff_{m}"]["n_nonpos"] for r in records) for m in REPLAYED]
+        found = [sum(r["variance"][m]["n_nonpos"] for r in records) for m in REPLAYED]
         return f" (published: {found[0]} and {found[1]} of {sum(r['m'] for r in records)})"
-    found = [sum(r[f"rmse_diff_{m}"]["median"] <= 0 for r in records) for m in REPLAYED]
+    found = [sum(r["rmse"][m]["median"] <= 0 for r in records) for m in REPLAYED]
     return f" (published: {found[0]} and {found[1]} of {len(records)})"
 
 

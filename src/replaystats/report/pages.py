@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -155,19 +154,3 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{significant(seconds / size, 2)} {unit}"
     return f"{significant(seconds, 2)} s"
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table.
-
-    Examples
-    --------
-    >>> print(markdown_table(["n", "time"], [["100", "1 s"]]))
-    | n | time |
-    |---|---|
-    | 100 | 1 s |
-    """
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(
-        "|" + "|".join(line) + "|" if line[0] == "---" else "| " + " | ".join(line) + " |" for line in lines
-    )

@@ -47,8 +47,8 @@ def test_a_known_factor_is_found_with_its_scatter(journal):
             continue
         factors[cell.key] = math.exp(0.2 if i % 2 else -0.1)
         results = {
-            measure: {m: [record[name][m] * factors[cell.key]] * 50 for m in ("plain", "U", "V")}
-            for measure, name in (("variance", "median_var"), ("rmse", "median_rmse"))
+            measure: {m: [record[measure]["median"][m] * factors[cell.key]] * 50 for m in ("plain", "U", "V")}
+            for measure in ("variance", "rmse")
         }
         put(journal, cell, {algorithm: results})
     found = {(a.measure, a.quantity): a for a in compare_algorithm("lstd", CELLS, journal)}
@@ -268,10 +268,8 @@ def test_a_cell_that_departs_is_found_and_others_are_not(journal, rng):
         if i == 7:
             factors = factors * 4.0
         results = {
-            measure: {m: [record[name][m] * factor] * 50 for m in ("plain", "U", "V")}
-            for (measure, name), factor in zip(
-                (("variance", "median_var"), ("rmse", "median_rmse")), factors, strict=True
-            )
+            measure: {m: [record[measure]["median"][m] * factor] * 50 for m in ("plain", "U", "V")}
+            for measure, factor in zip(("variance", "rmse"), factors, strict=True)
         }
         put(journal, cell, {algorithm: results})
     found = [one for one in compare_each_cell("lstd", CELLS, journal) if one.quantity == "plain"]

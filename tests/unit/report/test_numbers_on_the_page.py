@@ -15,7 +15,7 @@ from tests.unit.ope.test_estimates import chain, target
 import replaystats as rs
 from replaystats.plots.results import finding
 from replaystats.report.evaluation_page import evaluation_page, policy_facts, what_to_collect
-from replaystats.report.pages import markdown_table, percent, significant
+from replaystats.report.pages import percent, significant
 from replaystats.report.regression import Effect, Score, importances, rivals
 from support.pages import number, tables_of, text_of
 
@@ -208,11 +208,3 @@ def test_text_of_a_share(share):
     assert number(text.removesuffix(" %")) == pytest.approx(100 * share, abs=0.5)
     assert (text == "100 %") == (share == 1.0)
     assert (text == "0 %") == (share == 0.0)
-
-
-def test_a_markdown_table_reads_back():
-    header, rows = ["n", "time"], [["100", "1 s"], ["1,000", "12 s"]]
-    lines = markdown_table(header, rows).split("\n")
-    read = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert [read[0], *read[2:]] == [header, *rows]
-    assert set("".join(read[1])) == {"-"}
