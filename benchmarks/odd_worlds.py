@@ -1,6 +1,7 @@
 """Worlds that are like logs of shops and clinics: seasons, users who leave, copies, two loggers, delays.
 
-They were made after the rules of `rs.evaluate`, and are measured with the others by `ope_worlds.py`.
+They were made after the rules of `rs.evaluate`, and are measured with the others by `ope_worlds.py`; those of
+`late_worlds` when all others had been measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Coverage, reliability, false alarms and width of `rs.evaluate` in three modules of worlds.
 
-They were made one after another, `worlds`, `odd_worlds`, `fresh_worlds`, each after rules had been fixed.
+They were made one after another, `worlds`, `odd_worlds`, `fresh_worlds`, each after rules had been fixed, and
+`late_worlds`, in `odd_worlds.py`, last.
 One process. Logs and the table of rows are in `results/ope_worlds.json`, written after every world, so that a
 run that was stopped goes on where it was. Run:
 
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from fresh_worlds import fresh_worlds
-from odd_worlds import odd_worlds
+from odd_worlds import late_worlds, odd_worlds
 from worlds import World, worlds
 
 import replaystats as rs
@@ -87,7 +88,7 @@ def main() -> None:
     kept: dict[str, Any] = json.loads(asked.out.read_text("utf-8")) if asked.out.exists() else {}
     if kept.get("seed") != asked.seed or kept.get("version") != 2:
         kept = {"version": 2, "seed": asked.seed, "rows": [], "logs": {}}
-    for name, world in {**worlds(), **odd_worlds(), **fresh_worlds()}.items():
+    for name, world in {**worlds(), **odd_worlds(), **fresh_worlds(), **late_worlds()}.items():
         if asked.only not in name:
             continue
         logs, began = kept["logs"].setdefault(name, []), time.process_time()

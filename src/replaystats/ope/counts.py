@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_banded
@@ -354,16 +354,18 @@ class _Cells:
         shape, horizon = self.policy.shape, self.problem.horizon
         assert horizon is not None
         ahead = np.zeros((shape[0], 4))  # value, least, most, share of actions never tried
-        middle = 0.5 * (untried.worst + untried.best)
         found = []
-        for left in range(1, horizon + 1):
+        for left, share in enumerate(self.problem.range_left(np.arange(horizon)[::-1]), start=1):
+            low, high = self.problem.low * share, self.problem.high * share
+            possible = replace(untried, worst=max(untried.worst, low), best=min(untried.best, high))
+            middle = 0.5 * (possible.worst + possible.best)
             seen = paid if left == 1 else led
             q = np.where(seen[:, None], mean[:, None] * [1.0, 1.0, 1.0, 0.0] + moves @ ahead, 0.0)
             q = q.reshape(*shape, 4)
             chosen = np.where(seen.reshape(shape), self.policy, 0.0)
             mass, ahead = chosen.sum(axis=1), np.einsum("sa,sak->sk", chosen, q)
             tuned = np.divide(ahead[:, 0], mass, out=np.full(len(mass), middle), where=mass > 0.0)
-            least, most = self._worth(untried, seen, mass, tuned)
+            least, most = self._worth(possible, seen, mass, tuned)
             ahead[:, 0] = tuned
             ahead[:, 1:] += (1.0 - mass)[:, None] * np.column_stack([least, most, np.ones(len(mass))])
             if without is None:

@@ -170,12 +170,16 @@ def bounded_by_rewards(
 
 
 def beyond(problem: Problem, weights: Weights, n_steps: int) -> GroupJackknife:
-    """Return the discounted share of the policy's future after `n_steps` steps, or after a cut before."""
+    """Return the discounted share of the policy's future after `n_steps` steps, or after a cut before.
+
+    With a horizon, of the range of values, of which few steps before the horizon little is left.
+    """
     if n_steps == 0:
         return GroupJackknife(problem.kept_at_start, np.full(problem.n_groups, problem.kept_at_start))
     stops = problem.time == n_steps - 1
     stops[problem.data.step_offsets[1:] - 1] = True
     at_cut = (problem.time < n_steps) & stops & ~problem.terminal
+    at_cut = at_cut * problem.range_left(problem.time + 1)
     return self_normalised(weights, weights.sums(problem, at_cut * problem.following.sum(axis=1)))
 
 

@@ -229,6 +229,14 @@ class Problem:
         ends = np.array([self.low, self.high, self.rewards.min(), self.rewards.max()])
         return float(np.abs(ends[np.isfinite(ends)]).max())
 
+    def range_left(self, steps: ArrayLike) -> FloatArray:
+        """Return the share of the range of values that is left after so many steps; 1 without a horizon."""
+        n = np.asarray(steps)
+        if self.horizon is None:
+            return np.ones(n.shape)
+        sums = np.append(0.0, np.cumsum(np.power(self.discount, np.arange(self.horizon), dtype=np.float64)))
+        return np.asarray(sums[np.maximum(self.horizon - n, 0)] / sums[-1])
+
     @property
     def firm_range(self) -> tuple[float, float]:
         """`low` and `high`, infinite where a single one of few rewards sets them: the next may lie beyond."""

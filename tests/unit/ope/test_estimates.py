@@ -222,6 +222,34 @@ def test_bounds_hold_the_whole_range_without_usable_ratios(log):
     assert (low.value, high.value) == (problem.low, problem.high)
 
 
+def test_with_a_horizon_bounds_take_the_steps_that_are_left():
+    """Ratios last some steps of eight; what each of the others pays lies between 0 and 1."""
+    rng = np.random.default_rng(0)
+    acts, rewards = rng.integers(2, size=(60, 8)), rng.random((60, 8))
+    rewards[0, :2] = 0.0, 1.0
+    data = rs.Trajectories(
+        np.zeros((60, 9)), rewards, acts, terminated=True, behavior_probability=np.full((60, 8), 0.5)
+    )
+    policy = lambda s: np.tile([0.05, 0.95], (len(s), 1))  # noqa: E731
+    found = rs.evaluate(data, policy, discount=1.0, method="bounds")
+    said = next(note for note in found.notes if note.startswith("Bounds take"))
+    lasting = int(said.split("comes after ")[1].split()[0])
+    assert 1 <= lasting < 8
+    assert found.result.pivot.bias_bound == pytest.approx([0.5 * (8 - lasting)])
+    assert f"to be worth 0 to {8 - lasting}." in said
+
+
+def test_an_action_never_tried_is_worth_what_the_steps_that_are_left_can_pay():
+    """By hand: half is paid on average, by the untried action 0 to 1 at the last step, 0 to 2 before."""
+    data = rs.Trajectories(
+        np.zeros((4, 3), int), [[0, 0], [1, 1], [0, 1], [1, 0]], np.zeros((4, 2), int), terminated=True
+    )
+    policy = lambda s: np.full((len(s), 2), 0.5)  # noqa: E731
+    model = fit_counts(make_problem(data, policy, discount=1.0, horizon=2, n_actions=2), pooled=True)
+    assert model.lowest.value == pytest.approx(0.5 * (0.5 + 0.25))
+    assert model.highest.value == pytest.approx(0.5 * (0.5 + 0.5 * (0.5 + 1.0)) + 0.5 * 2.0)
+
+
 def test_bounds_without_discount_are_finite_where_all_episodes_ended():
     """The range of values is infinite then, and times a share of 0 it is nothing."""
     data, chances = chain(cut=60)

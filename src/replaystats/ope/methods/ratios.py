@@ -225,7 +225,10 @@ def not_robust(problem: Problem, *, few: bool = False) -> str | None:
 def _share_after(weights: Weights, problem: Problem) -> float:
     """Return the discounted share of the future after the last step at which any episode has weight."""
     alive = weights.size.sum(axis=0) > 0.0
-    return 0.0 if alive.all() else float(problem.discount ** int(np.argmin(alive)))
+    if alive.all():
+        return 0.0
+    steps = int(np.argmin(alive))
+    return float(problem.discount**steps * problem.range_left(steps))
 
 
 def bounds(problem: Problem) -> MethodResult:
@@ -244,9 +247,11 @@ def bounds(problem: Problem) -> MethodResult:
         error = max(lowest.standard_error, highest.standard_error)
         pivot = replace(found.pivot(problem), standard_error=np.array([error]))
         pivot = pivot.with_bias([0.5 * (highest.value - lowest.value)], "what the log does not tell")
+    worst, best = (end * float(problem.range_left(lasting)) for end in (problem.low, problem.high))
     note = (
-        f"Bounds take what comes after {lasting} step{'s' * (lasting != 1)}, or after cuts, to be worth "
-        f"{problem.low:.4g} to {problem.high:.4g}. Log longer episodes, or of a nearer policy."
+        f"Bounds take what comes after {lasting} step{'s' * (lasting != 1)}"
+        f"{', or after cuts,' * (problem.horizon is None)} to be worth {worst:.4g} to {best:.4g}. "
+        "Log longer episodes, or of a nearer policy."
     )
     return MethodResult(pivot=pivot, shifts=found.shifts if known else np.zeros(0), notes=(note,))
 
@@ -265,7 +270,7 @@ def _ends(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
 def _of_returns(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
     """Return the mean return with what follows cuts worth the least and the most that is possible."""
     data, returns = problem.data, episode_returns(problem)
-    weight = np.where(data.terminated, 0.0, problem.discount**data.n_steps)
+    weight = np.where(data.terminated, 0.0, problem.discount**data.n_steps * problem.range_left(data.n_steps))
     low, high = (
         by_groups(returns + shares_of(worth, weight), problem) for worth in (problem.low, problem.high)
     )
