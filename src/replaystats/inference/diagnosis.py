@@ -18,7 +18,7 @@ from ..plans import ResamplingPlan
 from .components import ReplayVariance
 from .pivot import Interval
 from .risk import RiskTable, is_least_squares, plug_in_bias, predicted_gain, replay_bias, risk_table
-from .stability import Stability, smallest_eigenvalues
+from .stability import Stability
 
 # Layout: rows without an interval that are named.
 MOST_ROWS = 3
@@ -206,9 +206,6 @@ def diagnose(
     gain = predicted_gain(stability, X)
     parts = None if covariance is None else covariance.components(X)
     bias = plug_in_bias(stability, X) if parts is None else replay_bias(stability, X)
-    eigenvalues = np.full(len(replicates), np.nan)
-    if stability.linear is not None:
-        eigenvalues = smallest_eigenvalues(replicates, stability.linear)
     risks = risk_table(stability, X)
     advice = recommend(
         singular=stability.singular,
@@ -228,7 +225,7 @@ def diagnose(
         numerical_rank=rank,
         n_basis=replicates.moments.n_basis,
         crossing_share=stability.crossing_share,
-        smallest_eigenvalues=eigenvalues,
+        smallest_eigenvalues=stability.smallest_eigenvalues(),
         separation=stability.separation,
         tail_index=stability.tail_index,
         variance_ratio=gain.variance_ratio,

@@ -17,7 +17,7 @@ from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
 from ..moments.streamed import AnyMoments
-from ..plans import ResamplingPlan, make_plan
+from ..plans import make_plan
 from ..plans.tiles import TILE_SUBSETS
 from ..solvers import Solver
 from ..solvers.direct import DEFAULT_RCOND
@@ -33,68 +33,6 @@ from .variance import replay_variance
 LARGE_BASIS = 60
 # Format: seed of the pilot, so that an answer is the same every time.
 PILOT_SEED = 0
-
-
-def sign_changed(replicates: MomentReplicates, linear: Linearisation) -> BoolArray:
-    """Return which subsets cross singularity, shape (B,).
-
-    Parameters
-    ----------
-    replicates : MomentReplicates
-    linear : Linearisation
-        Of the replicates' moments at share k / n.
-
-    Notes
-    -----
-    Where the matrices of the data and of the subset both have a positive definite symmetric part, so has
-    every matrix between them, and none is singular: a Cholesky factorisation tells. For the rest, the same
-    test on I + R (A_b - E A_b), which leaves eigenvalues to be computed for few.
-    """
-    A = replicates.sums.A
-    crossing = np.zeros(len(A), dtype=bool)
-    unclear = np.ones(len(A), dtype=bool)
-    A_all, _ = linear.sums
-    expected = linear.share * A_all if linear.completed is None else linear.completed
-    if linear.truncated == 0 and not indefinite_stack(expected[None])[0]:
-        # What is set aside is singular everywhere, and completed in the same way.
-        unclear = indefinite_stack(A if linear.set_aside == 0 else A + (expected - linear.share * A_all))
-    if unclear.any():
-        relative = _relative_matrices(replicates, linear, unclear)
-        doubtful = indefinite_stack(relative)
-        left = np.flatnonzero(unclear)[doubtful]
-        crossing[left] = [_smallest_real_part(each) <= 0 for each in relative[doubtful]]
-    return crossing
-
-
-def smallest_eigenvalues(
-    replicates: MomentReplicates, linear: Linearisation, *, first: int | None = None
-) -> FloatArray:
-    """Return min Re eig(I + R (A_b - E A_b)) of the `first` subsets (default all): 1 is safe, 0 singular."""
-    count = len(replicates) if first is None else min(first, len(replicates))
-    if first is None or len(linear.inverse) < LARGE_BASIS:
-        return _smallest_real_parts(_relative_matrices(replicates, linear, slice(count)))
-    few = _relative_matrices(replicates, linear, slice(min(count, MIN_EFFECTIVE)))
-    return np.array([_smallest_real_part(matrix) for matrix in few])
-
-
-def separation(eigenvalues: FloatArray, plan: ResamplingPlan) -> float:
-    """Return how many standard errors the moment matrix of all data is away from a singular one.
-
-    Subsets scatter more than samples of size n do, by sqrt((n - k) / k) or sqrt(n / k). With that taken off,
-    the mean of the smallest eigenvalues over their standard deviation is the t statistic of "not singular";
-    for one instrumental variable it is that of the first stage.
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (m,)
-        From `smallest_eigenvalues`.
-    plan : ResamplingPlan
-        Of the subsets.
-    """
-    rescaling = plan.design.rescaling
-    scale = math.sqrt(rescaling) if math.isfinite(rescaling) else 0.0
-    spread = scale * float(eigenvalues.std())
-    return (1 - scale * (1 - float(eigenvalues.mean()))) / spread if spread > 0 else math.inf
 
 
 def _smallest_real_parts(matrices: FloatArray) -> FloatArray:
@@ -118,32 +56,6 @@ def _smallest_real_part(matrix: FloatArray) -> float:
             found = eigs(matrix, k=1, which="SR", ncv=24, tol=0.02, v0=start, return_eigenvectors=False)
             return float(found[0].real)
     return float(_smallest_real_parts(matrix[None])[0])
-
-
-def _relative_matrices(
-    replicates: MomentReplicates, linear: Linearisation, which: slice | BoolArray = slice(None)
-) -> FloatArray:
-    """Return matrices similar to I + R (A_b - E A_b), as symmetric as the problem allows, (B, q, q).
-
-    With S = L L^T the symmetric part of R^-1, the similar L^T (.) L^-T is exactly symmetric where the moments
-    are, which makes the Cholesky test sharp.
-    """
-    A_all, _ = linear.sums
-    left, right, expected = linear.inverse, np.eye(len(A_all)), linear.completed
-    if linear.truncated == 0 and linear.set_aside == 0:
-        expected = np.asarray(np.linalg.inv(linear.inverse), dtype=np.float64)
-    elif expected is not None:
-        left = np.asarray(np.linalg.inv(expected), dtype=np.float64)
-    if expected is not None:
-        lower, failed = cholesky_stack((expected + expected.T)[None])
-        if not failed[0]:
-            left, right = lower[0].T @ left, np.linalg.inv(lower[0]).T
-    deviation = replicates.sums.A[which] - linear.share * A_all
-    # Two products of a (B q, q) with a (q, q) matrix instead of 2 B tiny ones.
-    half = deviation @ right
-    moved = (half.swapaxes(1, 2) @ left.T).swapaxes(1, 2)
-    relative: FloatArray = np.eye(len(A_all)) + moved
-    return relative
 
 
 def pilot_replicates(
@@ -192,23 +104,83 @@ class Stability:
 
     @cached_property
     def sign_changed(self) -> BoolArray:
-        """Which subsets cross singularity, shape (B,); none are known to without a linearisation."""
-        if self.linear is None:
-            return np.zeros(len(self.replicates), dtype=bool)
-        return sign_changed(self.replicates, self.linear)
+        """Which subsets cross singularity, shape (B,); none are known to without a linearisation.
+
+        Where the matrices of the data and of the subset both have a positive definite symmetric part, so has
+        every matrix between them, and none is singular: a Cholesky factorisation tells. For the rest, the
+        same test on I + R (A_b - E A_b), which leaves eigenvalues to be computed for few.
+        """
+        A, linear = self.replicates.sums.A, self.linear
+        crossing, unclear = np.zeros((2, len(A)), dtype=bool)
+        if linear is None:
+            return crossing
+        expected = linear.share * linear.sums[0] if linear.completed is None else linear.completed
+        unclear[:] = True
+        if linear.truncated == 0 and not indefinite_stack(expected[None])[0]:
+            # What is set aside is singular everywhere, and completed in the same way.
+            whole = A if linear.set_aside == 0 else A + (expected - linear.share * linear.sums[0])
+            unclear = indefinite_stack(whole)
+        if unclear.any():
+            relative = self._relative_matrices(linear, unclear)
+            doubtful = indefinite_stack(relative)
+            left = np.flatnonzero(unclear)[doubtful]
+            crossing[left] = [_smallest_real_part(each) <= 0 for each in relative[doubtful]]
+        return crossing
 
     @property
     def crossing_share(self) -> float:
-        """Share of subsets that sign_changed singularity."""
+        """Share of subsets that cross singularity."""
         return float(self.sign_changed.mean())
+
+    def smallest_eigenvalues(self, *, first: int | None = None) -> FloatArray:
+        """Return min Re eig(I + R (A_b - E A_b)) of the `first` subsets (default all): 1 is safe, 0 singular.
+
+        NaN without a linearisation.
+        """
+        count = len(self.replicates) if first is None else min(first, len(self.replicates))
+        if self.linear is None:
+            return np.full(count, np.nan)
+        if first is None or len(self.linear.inverse) < LARGE_BASIS:
+            return _smallest_real_parts(self._relative_matrices(self.linear, slice(count)))
+        few = self._relative_matrices(self.linear, slice(min(count, MIN_EFFECTIVE)))
+        return np.array([_smallest_real_part(matrix) for matrix in few])
+
+    def _relative_matrices(self, linear: Linearisation, which: slice | BoolArray) -> FloatArray:
+        """Return matrices similar to I + R (A_b - E A_b), as symmetric as the problem allows, (B, q, q).
+
+        With S = L L^T the symmetric part of R^-1, the similar L^T (.) L^-T is exactly symmetric where the
+        moments are, which makes the Cholesky test sharp.
+        """
+        A_all, _ = linear.sums
+        left, right, expected = linear.inverse, np.eye(len(A_all)), linear.completed
+        if linear.truncated == 0 and linear.set_aside == 0:
+            expected = np.asarray(np.linalg.inv(linear.inverse), dtype=np.float64)
+        elif expected is not None:
+            left = np.asarray(np.linalg.inv(expected), dtype=np.float64)
+        if expected is not None:
+            lower, failed = cholesky_stack((expected + expected.T)[None])
+            if not failed[0]:
+                left, right = lower[0].T @ left, np.linalg.inv(lower[0]).T
+        deviation = self.replicates.sums.A[which] - linear.share * A_all
+        # Two products of a (B q, q) with a (q, q) matrix instead of 2 B tiny ones.
+        half = deviation @ right
+        relative: FloatArray = np.eye(len(A_all)) + (half.swapaxes(1, 2) @ left.T).swapaxes(1, 2)
+        return relative
 
     @cached_property
     def separation(self) -> float:
-        """Standard errors between the moment matrix and a singular one, NaN without a linearisation."""
+        """Standard errors between the moment matrix and a singular one, NaN without a linearisation.
+
+        Subsets scatter more than samples of size n do, by sqrt((n - k) / k) or sqrt(n / k). With that taken
+        off, the mean of the smallest eigenvalues over their standard deviation is the t statistic of "not
+        singular"; for one instrumental variable it is that of the first stage.
+        """
         if self.linear is None:
             return math.nan
-        eigenvalues = smallest_eigenvalues(self.replicates, self.linear, first=MANY)
-        return separation(eigenvalues, self.replicates.plan)
+        eigenvalues, rescaling = self.smallest_eigenvalues(first=MANY), self.replicates.plan.design.rescaling
+        scale = math.sqrt(rescaling) if math.isfinite(rescaling) else 0.0
+        spread = scale * float(eigenvalues.std())
+        return (1 - scale * (1 - float(eigenvalues.mean()))) / spread if spread > 0 else math.inf
 
     @cached_property
     def tail_index(self) -> float:

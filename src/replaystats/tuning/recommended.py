@@ -50,7 +50,7 @@ from ..engine.executors import Executor, check_executor
 from ..estimate import Estimate, average, plug_in
 from ..inference.components import ReplayVariance
 from ..inference.risk import RiskTable, constant_direction, is_least_squares, risk_table, scaled_ridge
-from ..inference.stability import Stability, pilot_replicates, smallest_eigenvalues
+from ..inference.stability import Stability, pilot_replicates
 from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Auto, Lepski, Nested, Solver
@@ -369,4 +369,4 @@ def _crossing_share(pilot: Stability) -> float:
     """Return the share of half-samples that cross, which is more than lacking a state that others have."""
     if pilot.linear is None:
         return 1.0
-    return float(np.mean(smallest_eigenvalues(pilot.replicates, pilot.linear) < -BEYOND_ZERO))
+    return float(np.mean(pilot.smallest_eigenvalues() < -BEYOND_ZERO))

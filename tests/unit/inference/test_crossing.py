@@ -10,7 +10,7 @@ import pytest
 
 import replaystats as rs
 from oracles import judgement as oracle, settings
-from replaystats.inference.stability import Stability, separation, sign_changed, smallest_eigenvalues
+from replaystats.inference.stability import Stability
 
 
 def unstable(rng, n=60, q=3, symmetric=False, noise=1.5):
@@ -27,45 +27,42 @@ def test_crossing_against_eigenvalues(rng, statistic, symmetric, alpha):
     moments = unstable(rng, symmetric=symmetric)
     plan = rs.make_plan(60, statistic=statistic, subsample_size=15, n_resamples=300, random_state=0)
     replicates = rs.replicate(moments, plan, solver=rs.solvers.Ridge(alpha))
-    linear = replicates.linear().solution
+    stability = Stability(replicates=replicates)
     smallest = oracle.smallest_real_parts(moments.g, plan.indices(), alpha)
-    np.testing.assert_allclose(smallest_eigenvalues(replicates, linear), smallest, atol=1e-8)
-    found = sign_changed(replicates, linear)
+    np.testing.assert_allclose(stability.smallest_eigenvalues(), smallest, atol=1e-8)
+    found = stability.sign_changed
     assert (found == (smallest <= 0)).all()
     assert 0 < found.mean() < 1  # a test where nothing or everything crosses would show nothing
 
 
 def test_only_the_first_subsets_on_demand(rng):
     replicates = rs.replicate(unstable(rng), rs.make_plan(60, n_resamples=50, random_state=0))
-    linear = replicates.linear().solution
-    np.testing.assert_allclose(
-        smallest_eigenvalues(replicates, linear, first=7), smallest_eigenvalues(replicates, linear)[:7]
-    )
+    stability = Stability(replicates=replicates)
+    np.testing.assert_allclose(stability.smallest_eigenvalues(first=7), stability.smallest_eigenvalues()[:7])
 
 
 def test_stable_moments_do_not_cross(rng):
     replicates = rs.replicate(unstable(rng, noise=0.1), rs.make_plan(60, n_resamples=100, random_state=0))
-    assert not sign_changed(replicates, replicates.linear().solution).any()
+    assert not Stability(replicates=replicates).sign_changed.any()
 
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
 @pytest.mark.parametrize("share", [0.2, 0.5])
-def test_separation_is_the_t_statistic_of_a_scalar_matrix(rng, statistic, share):
+def test_separation_is_the_t_statistic_of_a_scalar_matrix(rng, monkeypatch, statistic, share):
     """For q = 1 it is mean(g) over its standard error, whatever the subsets (Monte-Carlo error 2 %)."""
     g = rng.normal(1.0, 3.0, 400)
     plan = rs.make_plan(400, statistic=statistic, subsample_size=share, n_resamples=3000, random_state=0)
-    replicates = rs.replicate(rs.Moments(g, g), plan)
-    eigenvalues = smallest_eigenvalues(replicates, replicates.linear().solution)
+    monkeypatch.setattr("replaystats.inference.stability.MANY", 3000)
+    stability = Stability(replicates=rs.replicate(rs.Moments(g, g), plan))
     t = g.mean() / (g.std(ddof=1) / math.sqrt(400))
-    assert separation(eigenvalues, plan) == pytest.approx(t, rel=0.06)
+    assert stability.separation == pytest.approx(t, rel=0.06)
 
 
 def test_replicates_of_everything_are_infinitely_separated(rng):
     plan = rs.make_plan(60, subsample_size=60, n_resamples=5, random_state=0)
-    replicates = rs.replicate(unstable(rng), plan)
-    eigenvalues = smallest_eigenvalues(replicates, replicates.linear().solution)
-    np.testing.assert_allclose(eigenvalues, 1.0)
-    assert separation(eigenvalues, plan) == math.inf
+    stability = Stability(replicates=rs.replicate(unstable(rng), plan))
+    np.testing.assert_allclose(stability.smallest_eigenvalues(), 1.0)
+    assert stability.separation == math.inf
 
 
 @pytest.mark.parametrize(
