@@ -27,8 +27,8 @@ def rounded(value: float, width: float = math.nan) -> str:
     --------
     >>> rounded(92.3456, 3.2), rounded(0.0078123, 0.004), rounded(-71.4), rounded(math.inf)
     ('92.3', '0.0078', '-71.4', '-')
-    >>> rounded(0.9, 1e-16)
-    '0.9'
+    >>> rounded(0.9, 1e-16), rounded(-0.2, 16.0)
+    ('0.9', '0')
     >>> rounded(1.66e-9, 4e-9), rounded(-1163326874.0, 3e9)
     ('1.7e-09', '-1.2e+09')
     """
@@ -38,7 +38,7 @@ def rounded(value: float, width: float = math.nan) -> str:
         return f"{value:.4g}"
     digits = 1 - math.floor(math.log10(width))
     if digits <= _LONGEST and abs(value) < 10.0**_LONGEST:
-        return f"{value:.{max(0, digits)}f}"
+        return f"{value:z.{max(0, digits)}f}"  # no -0
     if round(value, digits) == 0.0:
         return "0"
     return f"{value:.{max(0, digits + math.floor(math.log10(abs(value))))}e}"

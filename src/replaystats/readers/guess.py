@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.entries import is_missing
 from .._core.errors import must_be
 from ._columns import TableView, as_numpy, join_labels, open_table
 from ._list_columns import holds_lists
@@ -183,16 +184,13 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
         columns["states"] = _states([name for name in left if name not in policy], loaded, view)
     _join_units(columns, {*known, *said}, loaded)
     episodes = _episodes(columns, loaded) if "episode" not in said else said["episode"].replace("none", "one")
-    recorded = episodes != "rows" and ("next_states" in columns or _no_last_reward(loaded, columns))
-    ended = (
-        said["terminated"] == ALL if "terminated" in said else not recorded and _equally_long(loaded, columns)
-    )
+    recorded, ended = (False, False) if episodes == "rows" else _how_they_end(columns, loaded)
     return LogGuess(
         columns={role: columns[role] for role in _OPTIONS if role in columns},
         unused=[name for name in (*left, *ignored) if name not in (*columns["states"], *policy)],
         episodes=episodes,
         final_states="recorded" if recorded else "repeat",
-        all_ended=ended,
+        all_ended=said["terminated"] == ALL if "terminated" in said else ended,
         policy=policy,
     )
 
@@ -272,26 +270,20 @@ def _episodes(columns: dict[str, list[str]], loaded: dict[str, Any]) -> str:
     return "one"
 
 
-def _equally_long(loaded: dict[str, Any], columns: dict[str, list[str]]) -> bool:
-    """Tell whether nothing is said of ends, and several episodes have the same number of rows, above one."""
-    if "episode" not in columns or {"terminated", "truncated", "next_states"} & set(columns):
-        return False
-    if holds_lists(loaded[columns["rewards"][0]]):
-        return False
-    labels = join_labels({name: loaded[name] for name in columns["episode"]})
-    n_rows = np.unique(labels, return_counts=True)[1]
-    return len(n_rows) > 1 and n_rows[0] > 1 and bool(np.ptp(n_rows) == 0)
+def _how_they_end(columns: dict[str, list[str]], loaded: dict[str, Any]) -> tuple[bool, bool]:
+    """Tell whether last rows hold final states, which have no reward, and whether all episodes ended there.
 
-
-def _no_last_reward(loaded: dict[str, Any], columns: dict[str, list[str]]) -> bool:
-    """Tell whether the last row of every episode has no reward."""
-    rewards = loaded[columns["rewards"][0]]
+    The second is so where nothing is said of ends, and several episodes have as many rows, above one.
+    """
+    rewards, follows = loaded[columns["rewards"][0]], "next_states" in columns
     if holds_lists(rewards):
-        first = [as_numpy(loaded[columns[role][0]][:1])[0] for role in ("states", "rewards")]
-        return len(first[0]) > len(first[1]) or first[1][-1] is None or first[1][-1] != first[1][-1]
-    values = as_numpy(rewards).tolist()
-    missing = np.array([value is None or value != value for value in values])  # NaN differs from itself
+        states, paid = (as_numpy(loaded[columns[role][0]][:1])[0] for role in ("states", "rewards"))
+        return follows or len(states) > len(paid) or bool(is_missing(np.asarray(paid))[-1]), False
+    missing = is_missing(as_numpy(rewards))
     if "episode" not in columns:
-        return bool(missing[-1:].any())
-    _, place = np.unique(join_labels({n: loaded[n] for n in columns["episode"]}), return_inverse=True)
-    return bool((np.bincount(place, weights=missing) > 0).all())
+        return follows or bool(missing[-1:].any()), False
+    labels = join_labels({name: loaded[name] for name in columns["episode"]})
+    _, place, n_rows = np.unique(labels, return_inverse=True, return_counts=True)
+    recorded = follows or bool((np.bincount(place, weights=missing) > 0).all())
+    even = len(n_rows) > 1 and n_rows[0] > 1 and bool(np.ptp(n_rows) == 0)
+    return recorded, even and not recorded and not {"terminated", "truncated"} & set(columns)
