@@ -96,7 +96,7 @@ def basis_for(name: str, data: Trajectories, policy: Any, *, discount: float, se
 
 
 def _fourier(numbers: list[str], text: str, states: FloatArray) -> Basis:
-    period = 2.0 * math.pi if len(numbers) < 2 else _one(numbers[1:], text, float)
+    period = 2.0 * math.pi if len(numbers) < 2 else _one(numbers[1:], text, float, "followed by a number")
     return Fourier(_one(numbers[:1], text), dimension=states.shape[1], period=period)
 
 
@@ -129,13 +129,13 @@ def _split(text: str) -> tuple[str, list[str]]:
     return name, numbers
 
 
-def _one(numbers: list[str], text: str, kind: Any = int) -> Any:
+def _one(numbers: list[str], text: str, kind: Any = int, rule: str = "a name and its number") -> Any:
     """Return the only number of a basis."""
     try:
         (number,) = numbers
         return kind(number)
     except ValueError:
-        raise ValueError(must_be("basis", "a name and its number", repr(text), _EXAMPLES)) from None
+        raise ValueError(must_be("basis", rule, repr(text), _EXAMPLES)) from None
 
 
 def check_discount(asked: Asked) -> None:

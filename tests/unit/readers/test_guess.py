@@ -308,3 +308,14 @@ def test_all_wrong_columns_are_named_together(tmp_path):
     )
     assert result.exit_code == 2
     assert [f"`--{name}` must" in result.stderr for name in ("reward", "step", "state")] == [True] * 3
+
+
+def test_a_gap_is_cut_unless_gaps_are_refused(tmp_path):
+    path, steps = tmp_path / "log.csv", (0, 1, 3, 4, 0, 1, 2, 3)
+    lines = [f"{i // 4},{t},{i / 7},1.0" for i, t in enumerate(steps)]
+    path.write_text("\n".join(["episode,t,x,reward", *lines]), encoding="utf-8")
+    shown = CliRunner().invoke(app, ["check", str(path), "--terminated", "none"]).stdout
+    assert "--gaps cut" in shown
+    refused = CliRunner().invoke(app, ["check", str(path), "--gaps", "raise"])
+    assert refused.exit_code == 3
+    assert "`step` must be followed by the next one" in refused.stderr
