@@ -318,4 +318,4 @@ def test_a_gap_is_cut_unless_gaps_are_refused(tmp_path):
     assert "--gaps cut" in shown
     refused = CliRunner().invoke(app, ["check", str(path), "--gaps", "raise"])
     assert refused.exit_code == 3
-    assert "`step` must be followed by the next one" in refused.stderr
+    assert "`--step` must be followed by the next one" in refused.stderr
