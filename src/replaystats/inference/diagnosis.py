@@ -10,7 +10,6 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.errors import require_extra
-from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.shown import Shown
 from .._core.thresholds import FAR, HEAVY_TAIL, IMMATERIAL, MAJORITY, NEGLIGIBLE, SMALL, SMALL_SHARE
 from .._core.typing import FloatArray
@@ -18,7 +17,7 @@ from ..plans import ResamplingPlan
 from .components import ReplayVariance
 from .pivot import Interval
 from .risk import RiskTable, is_least_squares, plug_in_bias, predicted_gain, replay_bias, risk_table
-from .stability import Stability
+from .stability import Stability, conditions
 
 # Layout: rows without an interval that are named.
 MOST_ROWS = 3
@@ -207,17 +206,10 @@ def diagnose(
     parts = None if covariance is None else covariance.components(X)
     bias = plug_in_bias(stability, X) if parts is None else replay_bias(stability, X)
     risks = risk_table(stability, X)
-    advice = recommend(
-        singular=stability.singular,
-        crossing_share=stability.crossing_share,
-        failed_share=float(replicates.failed.mean()),
-        tail_index=stability.tail_index,
-        # Least squares have no poles: their risk decides.
-        separation=math.inf if is_least_squares(replicates.moments) else stability.separation,
-        risks=risks,
-        outside_share=outside_share,
-    )
-    condition, rank = _condition_and_rank(replicates.moments.total()[0])
+    # Least squares have no poles: their risk decides.
+    separation = math.inf if is_least_squares(replicates.moments) else stability.separation
+    advice = recommend(stability, separation, risks, outside_share)
+    condition, _, rank = conditions(replicates.moments.total()[0])
     return Diagnosis(
         method=method,
         plan=replicates.plan,
@@ -240,14 +232,6 @@ def diagnose(
         recommendation=advice.value,
         why=advice.reason,
     )
-
-
-def _condition_and_rank(A: FloatArray) -> tuple[float, int]:
-    """Return the condition number and the rank of a matrix, its rows and columns brought to one size."""
-    singular_values = scaled_singular_values(A)
-    largest, smallest = singular_values[[0, -1]]
-    rank = int(np.count_nonzero(singular_values > ROUNDING * len(singular_values) * largest))
-    return float(largest / smallest) if smallest > 0 else math.inf, rank
 
 
 def _of_average(parts: ReplayVariance | None) -> dict[str, Any]:
@@ -323,14 +307,7 @@ UNPREDICTED = "No gain from replay can be predicted here."
 
 
 def recommend(
-    *,
-    singular: str,
-    crossing_share: float,
-    failed_share: float,
-    tail_index: float,
-    separation: float,
-    risks: RiskTable,
-    outside_share: float | None,
+    stability: Stability, separation: float, risks: RiskTable, outside_share: float | None
 ) -> Choice:
     """Choose what to do: what makes every estimate useless first, then the least risk.
 
@@ -343,10 +320,10 @@ def recommend(
     """
     if beyond := _beyond_the_data(outside_share):
         return beyond
-    if singular and len(risks.candidates) == 1:
-        why = f"Averaging alone does not help: {singular}. A penalty (or more data) has to choose."
+    if stability.singular and len(risks.candidates) == 1:
+        why = f"Averaging alone does not help: {stability.singular}. A penalty (or more data) has to choose."
         return Choice("replay with ridge", why)
-    unstable = crossing_share + failed_share
+    unstable = stability.crossing_share + stability.failed_share
     if unstable > SMALL_SHARE:
         why = f"{unstable:.1%} of the subsets have a singular matrix or lie beyond one. {risks.why}"
         return Choice("replay with ridge", why)
@@ -358,7 +335,7 @@ def recommend(
         return Choice("replay with ridge", why)
     if risks.best is not risks.candidates[0]:
         return Choice(risks.best.action, risks.why)
-    if unstable > 0 or tail_index < HEAVY_TAIL:
+    if unstable > 0 or stability.tail_index < HEAVY_TAIL:
         why = "A few subsets have nearly singular matrices: their mean is unstable, their median is not."
         return Choice("take the median", why)
     return Choice("keep the plug-in", risks.why)

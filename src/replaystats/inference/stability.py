@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, eigs
 
 from .._core.choice import Choice
-from .._core.linalg import cholesky_stack, indefinite_stack
+from .._core.linalg import ROUNDING, cholesky_stack, indefinite_stack, scaled_singular_values
 from .._core.thresholds import FAR, HEAVY_TAIL, MANY, MIN_EFFECTIVE, SMALL, SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
@@ -56,6 +56,17 @@ def _smallest_real_part(matrix: FloatArray) -> float:
             found = eigs(matrix, k=1, which="SR", ncv=24, tol=0.02, v0=start, return_eigenvectors=False)
             return float(found[0].real)
     return float(_smallest_real_parts(matrix[None])[0])
+
+
+def conditions(A: FloatArray) -> tuple[float, float, int]:
+    """Return the condition number of a matrix, that without singular values at rounding level, and its rank.
+
+    Rows and columns are brought to one size.
+    """
+    s = scaled_singular_values(A)
+    rank = int(np.count_nonzero(s > ROUNDING * len(s) * s[0]))
+    whole = float(s[0] / s[-1]) if s[-1] > 0 else math.inf
+    return whole, float(s[0] / s[rank - 1]) if rank else math.inf, rank
 
 
 def pilot_replicates(
@@ -131,6 +142,11 @@ class Stability:
     def crossing_share(self) -> float:
         """Share of subsets that cross singularity."""
         return float(self.sign_changed.mean())
+
+    @property
+    def failed_share(self) -> float:
+        """Share of subsets without an answer."""
+        return float(self.replicates.failed.mean())
 
     def smallest_eigenvalues(self, *, first: int | None = None) -> FloatArray:
         """Return min Re eig(I + R (A_b - E A_b)) of the `first` subsets (default all): 1 is safe, 0 singular.

@@ -27,7 +27,6 @@ import numpy as np
 from .._core.arrays import to_numpy
 from .._core.choice import Choice
 from .._core.errors import must_be
-from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.random import as_generator
 from .._core.thresholds import (
     CONDITION_LIMIT,
@@ -50,7 +49,7 @@ from ..engine.executors import Executor, check_executor
 from ..estimate import Estimate, average, plug_in
 from ..inference.components import ReplayVariance
 from ..inference.risk import RiskTable, constant_direction, is_least_squares, risk_table, scaled_ridge
-from ..inference.stability import Stability, pilot_replicates
+from ..inference.stability import Stability, conditions, pilot_replicates
 from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Auto, Lepski, Nested, Solver
@@ -296,9 +295,10 @@ def recommended_estimate(
     check_executor(executor)
     if plan is not None:
         check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
-    condition = _condition_of_the_rest(moments.total()[0])
+    _, condition, _ = conditions(moments.total()[0])
     pilot = Stability(replicates=pilot_replicates(moments, Auto()))
-    crossing = _crossing_share(pilot)
+    # Of half-samples; to lack a state that others have is no crossing.
+    crossing = 1.0 if pilot.linear is None else float(np.mean(pilot.smallest_eigenvalues() < -BEYOND_ZERO))
     ill_posed = condition > SINGULAR_LIMIT or (condition > CONDITION_LIMIT and crossing > SMALL)
     determined = crossing <= NEGLIGIBLE and pilot.linear is not None and not pilot.linear.truncated
     determined &= pilot.separation >= FAR or is_least_squares(moments)
@@ -324,15 +324,13 @@ def recommended_estimate(
             statistic, size = ("U", fewest) if ill_posed else ("V", n)
             plan = draw(statistic=statistic, subsample_size=size)
         # The plain solution belongs on the path only where it means something.
-        path = DEFAULT_PATH if ill_posed else (0.0, *DEFAULT_PATH)
-        kappa = ILL_POSED_KAPPA if ill_posed else WELL_POSED_KAPPA
+        well = WELL_POSED_KAPPA, (0.0, *DEFAULT_PATH)
+        kappa, path = (ILL_POSED_KAPPA, DEFAULT_PATH) if ill_posed else well
         solver = Lepski(kappa, path=path, origin=_origin(pilot))
         estimate = average(replicate(moments, plan, solver=solver, executor=executor), "mean")
         kind = "bootstrap samples" if plan.with_replacement else "subsets"
-        reason += (
-            f"so the mean over {plan.n_resamples} {kind} of {plan.subsample_size} observations, each with "
-            f"the penalty that balances bias and noise (Lepski, kappa={kappa:g})"
-        )
+        reason += f"so the mean over {plan.n_resamples} {kind} of {plan.subsample_size} observations, each "
+        reason += f"with the penalty that balances bias and noise (Lepski, kappa={kappa:g})"
     return Recommendation(
         estimate=estimate,
         ill_posed=ill_posed,
@@ -356,17 +354,3 @@ def _origin(pilot: Stability) -> FloatArray | None:
     features = moments.total()[0] @ u
     means = np.moveaxis(theta, 1, -1) @ features / float(u @ features)  # (B,) or (B, n_outputs)
     return np.asarray(np.multiply.outer(u, np.median(means, axis=0)))
-
-
-def _condition_of_the_rest(A: FloatArray) -> float:
-    """Return the condition number after scaling, without singular values at rounding level."""
-    s = scaled_singular_values(A)
-    kept = s[s > ROUNDING * len(s) * s[0]]
-    return float(s[0] / kept[-1]) if kept.size else math.inf
-
-
-def _crossing_share(pilot: Stability) -> float:
-    """Return the share of half-samples that cross, which is more than lacking a state that others have."""
-    if pilot.linear is None:
-        return 1.0
-    return float(np.mean(pilot.smallest_eigenvalues() < -BEYOND_ZERO))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from html import escape
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,15 +24,7 @@ def risks(*, significant=True, ridge=1.0, replay=1.0):
 
 
 UNKNOWN = RiskTable(candidates=risks().candidates[:1])
-GOOD = {
-    "risks": risks(),
-    "singular": "",
-    "crossing_share": 0.0,
-    "failed_share": 0.0,
-    "tail_index": 6.0,
-    "separation": 10.0,
-    "outside_share": None,
-}
+GOOD = {"singular": "", "crossing_share": 0.0, "failed_share": 0.0, "tail_index": 6.0}
 
 
 def replayed(moments, method="auto", statistic="U", share=0.5, n_resamples=300, solver=None):
@@ -225,7 +218,10 @@ def test_several_outputs(rng):
     ],
 )
 def test_recommendations(changed, action):
-    assert recommend(**(GOOD | changed)).value == action
+    stability = SimpleNamespace(**(GOOD | changed))
+    options = {"separation": 10.0, "risks": risks(), "outside_share": None} | changed
+    found = recommend(stability, *(options[name] for name in ("separation", "risks", "outside_share")))
+    assert found.value == action
 
 
 def test_conditions_of_the_paper():
