@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from importlib.util import find_spec
 
 import numpy as np
+from worlds import World, softmax
 
 import replaystats as rs
 
@@ -329,3 +331,86 @@ def environments() -> dict[str, Environment]:
         ),
     ]  # fmt: skip
     return {env.name: env for env in made}
+
+
+# -- off policy, as worlds of `ope_worlds.py` ----------------------------------------------------------------
+
+
+def _world(env: Environment, n: int, policies: tuple[Policy, Policy] | None = None, **settings: str) -> World:
+    old, new = policies or (env.behavior, env.target)
+
+    def draw_log(rng: np.random.Generator) -> tuple[rs.Trajectories, Policy, dict[str, object]]:
+        data, chances = log_episodes(env, old, n, rng)
+        return data, new, {"discount": env.discount, "behavior": chances, **settings}
+
+    def error() -> float:
+        data, _ = log_episodes(env, new, 400, np.random.default_rng(5))
+        return float(np.std(_returns(data, env.discount)) / np.sqrt(n))
+
+    return World(draw_log, lambda: true_value(env, new, 4000)[0], True, error)
+
+
+def _returns(data: rs.Trajectories, discount: float) -> list[float]:
+    parts = np.split(data.rewards, data.step_offsets[1:-1])
+    return [float(r @ discount ** np.arange(len(r))) for r in parts]
+
+
+def _steep(gain: float, s: np.ndarray) -> np.ndarray:
+    z = gain * (s @ np.array([1.0, 1.5, 18.0, 3.0]))
+    return softmax(np.column_stack([-z, z]))
+
+
+def lunar_lander(n: int) -> World | None:
+    """Return LunarLander, its heuristic with .5 and .2 of random actions; None where it is not installed."""
+    if not all(find_spec(name) for name in ("gymnasium", "Box2D", "pygame")):
+        return None
+    import gymnasium
+    from gymnasium.envs.box2d.lunar_lander import heuristic
+
+    env = gymnasium.make(newest("LunarLander-v"))
+
+    def chances(share: float, x: np.ndarray) -> np.ndarray:
+        best = np.array([heuristic(env.unwrapped, s) for s in x])
+        return share / 4 + (1.0 - share) * np.eye(4)[best]
+
+    def log(n: int, share: float, seed: int) -> tuple[rs.Trajectories, np.ndarray]:
+        rng, episodes = np.random.default_rng(seed), []
+        for _ in range(n):
+            state, _ = env.reset(seed=int(rng.integers(2**31)))
+            states, acts, rewards, chance, ended = [state], [], [], [], False
+            while not ended and len(acts) < 1000:
+                best = heuristic(env.unwrapped, state)
+                act = best if rng.random() < 1.0 - share else int(rng.integers(4))
+                state, reward, ended, _, _ = env.step(act)
+                chance.append(share / 4 + (1.0 - share) * (act == best))
+                states.append(state)
+                acts.append(act)
+                rewards.append(float(reward))
+            episodes.append((np.array(states, float), np.array(rewards), np.array(acts), chance, ended))
+        states, rewards, acts, chance, ended = zip(*episodes, strict=True)
+        ends = {"terminated": np.array(ended), "truncated": ~np.array(ended)}
+        return rs.Trajectories(states, rewards, actions=acts, **ends), np.concatenate(chance)
+
+    def draw_log(rng: np.random.Generator) -> tuple[rs.Trajectories, Policy, dict[str, object]]:
+        data, chance = log(n, 0.5, int(rng.integers(2**31)))
+        return data, partial(chances, 0.2), {"discount": 0.99, "behavior": chance}
+
+    @cache
+    def returns() -> np.ndarray:
+        return np.array(_returns(log(400, 0.2, 1)[0], 0.99))
+
+    return World(draw_log, lambda: returns().mean(), True, lambda: float(returns().std() / np.sqrt(n)))
+
+
+def gymnasium_worlds() -> dict[str, World]:
+    """Return pairs of policies on CartPole, Pendulum and LunarLander by name."""
+    env = environments()
+    pair = partial(_steep, 0.3), partial(_steep, 0.39)
+    found = {
+        "CartPole off policy, 100": _world(env["CartPole"], 100),
+        "CartPole softmax, 1 to 1.3 times as sharp, 50": _world(env["CartPole"], 50, pair),
+        "CartPole off policy, 100, fitted Q": _world(env["CartPole"], 100, method="fitted Q"),
+        "Pendulum off policy, 100, fitted Q": _world(env["Pendulum"], 100, method="fitted Q"),
+        "LunarLander off policy, lunar, 40": lunar_lander(40),
+    }
+    return {name: one for name, one in found.items() if one is not None}

@@ -10,7 +10,21 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from worlds import Process, World, always, one_step, pick, returns, softmax, solve, table, two_arms, world
+from worlds import (
+    Process,
+    World,
+    always,
+    linear,
+    one_step,
+    pick,
+    returns,
+    softmax,
+    solve,
+    table,
+    three_pushes,
+    two_arms,
+    world,
+)
 
 import replaystats as rs
 
@@ -1028,6 +1042,8 @@ def late_worlds() -> dict[str, World]:
         "patients who leave the study, 100": stopped(100, True),
         "softmax a little sharper, 30 steps, 60": sharpened(60, 1.2),
         "softmax twice as sharp, 30 steps, 60": sharpened(60, 2.0),
+        "4 real columns, 8 steps, 800": linear(800, 4, 8),
+        "4 real columns, 3 actions, 20 steps, 800": three_pushes(800, 4),
         "dose acts two steps later, hidden, 150": doses(150, 2, False),
         "dose acts two steps later, logged, 150": doses(150, 2, True),
         "letters answered three steps later, hidden, 200": letters(200, 3, False),

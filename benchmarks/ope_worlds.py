@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from fresh_worlds import fresh_worlds
+from logged_environments import gymnasium_worlds
 from odd_worlds import late_worlds, odd_worlds
 from worlds import World, worlds
 
@@ -88,7 +89,8 @@ def main() -> None:
     kept: dict[str, Any] = json.loads(asked.out.read_text("utf-8")) if asked.out.exists() else {}
     if kept.get("seed") != asked.seed or kept.get("version") != 2:
         kept = {"version": 2, "seed": asked.seed, "rows": [], "logs": {}}
-    for name, world in {**worlds(), **odd_worlds(), **fresh_worlds(), **late_worlds()}.items():
+    every = (worlds, odd_worlds, fresh_worlds, late_worlds, gymnasium_worlds)
+    for name, world in dict(pair for some in every for pair in some().items()).items():
         if asked.only not in name:
             continue
         logs, began = kept["logs"].setdefault(name, []), time.process_time()
