@@ -296,6 +296,21 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[..., Any], tuple[str, 
         lambda pairs: pairs[:, 0],
         ("regressor",),
     ),
+    "ReplayRegressor, members": (
+        lambda f: rs.ReplayRegressor(Answers(f), **SMALL).fit(X, Y).predict(X[:3]),
+        lambda X: X[:, 0],
+        ("estimator",),
+    ),
+    "ReplayRegressor, plug-in": (
+        lambda f: rs.ReplayRegressor(Answers(f), **SMALL).fit(X, Y).plug_in_predict(X[:3]),
+        lambda X: X[:, 0],
+        ("estimator",),
+    ),
+    "ReplayRegressor that learns": (
+        lambda f: rs.ReplayRegressor(Learns(f), **SMALL).fit(X, Y).predict(X[:3]),
+        lambda X: X[:, 0],
+        ("regressor", "estimator"),
+    ),
     "compare, first policy": (
         lambda f: rs.compare(LOG, {"new": f, "old": half}, discount=0.5),
         half,

@@ -113,6 +113,10 @@ def check_known(labels: ArrayLike, name: str) -> np.ndarray:
     array = as_array(labels, name)
     if array.ndim != 1:
         raise ValueError(must_be(name, "one label for each row", f"shape {array.shape}"))
+    if isinstance(labels, (list, tuple)) and array.dtype.kind in "SU":  # NumPy turns 1 beside "1" into text
+        kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in labels})
+        if len(kinds) > 1:
+            raise TypeError(must_be(name, "labels of one kind", " and ".join(kinds)))
     missing = is_missing(array)
     if np.any(missing):
         row = int(np.flatnonzero(missing)[0])

@@ -398,7 +398,7 @@ def check_weights(weights: ArrayLike, n: int, name: str = "sample_weight", rows:
     weight = check_array(weights, name, ndim=1)
     check_length(len(weight), n, name, rows)
     check_nonnegative(weight, name)
-    return weight
+    return check_magnitude(weight, name)
 
 
 def check_nonnegative(weight: Any, name: str) -> None:

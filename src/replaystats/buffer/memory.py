@@ -322,6 +322,7 @@ class ReplayBuffer(SavedBuffer):
         Batch
         """
         size = check_int(batch_size, "batch_size", high=LARGEST_BATCH)
+        check_memory(10.0 * size, "batch_size", size)
         power = (
             self.correction if correction is None else check_real(correction, "correction", low=0.0, high=1.0)
         )

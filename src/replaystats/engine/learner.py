@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +15,12 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from .._core.arrays import take_rows
 from .._core.config import chosen_n_jobs
+from .._core.errors import must_be
 from .._core.random import stream
 from .._core.thresholds import SMALL
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_memory, check_work
+from .._core.user_code import called, uncopied
+from .._core.validation import check_array, check_memory, check_work
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
 from .replicate import report_failures
@@ -251,7 +254,8 @@ def _fit_some(
             for name, value in fit_params.items()
         }
         try:
-            models.append(model.fit(take_rows(X, rows), y[rows], **own))
+            found = uncopied(model.fit, "estimator", take_rows(X, rows), y[rows], **own)
+            models.append(model if found is None else found)
         except Exception as error:  # whatever a learner raises, for the caller to report
             models.append(error)
     return models
@@ -264,11 +268,27 @@ def _predict_some(models: list[Any], X: Any, shape: tuple[int, ...]) -> FloatArr
     of_trees = isinstance(X, np.ndarray) and all(_is_tree(model) for _, model in known)
     options: dict[str, bool] = {}
     for place, model in known:
-        found[place] = np.asarray(model.predict(X, **options)).reshape(shape)
+        found[place] = predicted(model, X, shape, copied=not of_trees, **options)
         if of_trees and not options:
             # A tree checks and converts a table for longer than it looks at it; once is enough for all.
             X, options = np.ascontiguousarray(X, dtype=np.float32), {"check_input": False}
     return found
+
+
+def predicted(
+    model: Any, X: Any, shape: tuple[int, ...], *, copied: bool = True, **options: bool
+) -> FloatArray:
+    """Return what a regressor of the user predicts, if these are as many finite numbers as `shape` holds."""
+    ask, hint = (
+        called if copied else uncopied,
+        "Its predict returns one finite number for each row and target.",
+    )
+    answer = ask(model.predict, "estimator", X, **options)
+    values = check_array(answer, "estimator", ndim=(1, 2), hint=hint, allow_empty=True)
+    if values.size != math.prod(shape):
+        rule = f"a regressor that predicts {math.prod(shape)} numbers for {shape[0]} rows"
+        raise ValueError(must_be("estimator", rule, f"shape {values.shape}", hint))
+    return values.reshape(shape)
 
 
 def _is_tree(model: Any) -> bool:

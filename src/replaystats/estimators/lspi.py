@@ -14,7 +14,7 @@ from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
 from .._core.thresholds import MANY
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_choice, check_int
+from .._core.validation import check_choice, check_int, check_memory
 from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import action_rows
@@ -162,6 +162,8 @@ class LSPI(OfActions):
         if n_actions is None:
             got = f"actions of dtype {action_rows(data).dtype}"
             raise ValueError(must_be("data", "trajectories with one integer action per step", got))
+        size = float(n_actions) * basis.n_basis
+        check_memory(2.0 * data.n_transitions * size + size**2, "n_actions", n_actions)
         _warn_without_a_goal(data)
         self.choices_: dict[str, Choice] = {}
         problem = PolicyProblem(data, ActionFeatures(basis, n_actions), self)

@@ -20,6 +20,7 @@ from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
 from .._core.thresholds import SEVERAL
 from .._core.typing import FloatArray
+from .._core.user_code import called
 from .._core.validation import (
     check_instance,
     check_length,
@@ -27,7 +28,7 @@ from .._core.validation import (
     check_weights,
     resolve_subsample_size,
 )
-from ..engine.learner import ModelReplicates, replicate_learner
+from ..engine.learner import ModelReplicates, predicted, replicate_learner
 from ..plans import Resampling, ResamplingPlan, make_plan
 from ..plans.make import first_resamples
 from ..plans.plan import check_draws_rows
@@ -250,11 +251,14 @@ class ReplayRegressor(ReplayedRegression):
         """The regressor fitted once on all observations, made when first asked for."""
         check_is_fitted(self)
         if self._plug_in is None:
-            self._plug_in = clone(self.estimator).fit(self.X_fit_, self.y_fit_, **self._fit_params)
+            model = clone(self.estimator)
+            found = called(model.fit, "estimator", self.X_fit_, self.y_fit_, **self._fit_params)
+            self._plug_in = model if found is None else found
         return self._plug_in
 
     def _plug_in_at(self, asked: Any) -> FloatArray:
-        return np.asarray(self.plug_in_.predict(asked))
+        shape = (asked.shape[0], *self.y_fit_.shape[1:])
+        return predicted(self.plug_in_, asked, shape)
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Any]:
         check_unconverted(y, "y")

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS, p
 from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.user_code import called
+from .._core.user_code import blamed, called
 from .._core.validation import check_array, check_choice, check_real
 
 KernelLike = str | Callable[..., float]
@@ -160,7 +160,8 @@ class Kernel:
     def _own_value(self, left: FloatArray, right: FloatArray, **parameters: Any) -> float:
         """Return what a function of the user says of two rows, if it is a number."""
         assert callable(self.name)
-        value = called(self.name, "kernel", left, right, **parameters)
+        with blamed("kernel", "a function of two rows"):
+            value = called(self.name, "kernel", left, right, **parameters)
         hint = "A kernel of your own takes two rows, each of shape (p,), and returns one number."
         return float(check_array(value, "kernel", ndim=0, hint=hint))
 

@@ -250,6 +250,7 @@ def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: i
 
 def in_blocks(features: FloatArray, labels: IntArray, n_actions: int) -> FloatArray:
     """Return an array (N, n_actions q) with row i of `features` (N, q) in block ``labels[i]``."""
+    check_memory(float(len(features)) * n_actions * features.shape[1], "n_actions", n_actions)
     if is_foreign(features):
         xp = array_namespace(features)
         taken = like(labels, features)[:, None] == xp.arange(n_actions, device=device(features))
