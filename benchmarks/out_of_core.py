@@ -3,14 +3,17 @@
     python benchmarks/out_of_core.py --observations 100000000 --resamples 256
     python benchmarks/out_of_core.py --observations 100000000 --resamples 64 --rows-per-unit 64
     python benchmarks/out_of_core.py --observations 2000000 --resamples 256 --workers 1 2
+    python benchmarks/out_of_core.py --observations 100000000 --resamples 64 --rows-per-unit 64 --workers 2 \\
+        --parquet rows --kill 30
     python benchmarks/out_of_core.py --observations 10000000 --task evaluate
     python benchmarks/out_of_core.py --observations 10000000 --task regress --workers 2
 
 The first form measures one process that draws rows, the second one that draws units of 64 consecutive rows,
 the third a cluster of processes on Dask (`--backend ray`: on joblib's Ray backend), what its workers send,
-and what it costs that one of them is killed. The fourth evaluates logged steps in Parquet that Polars
-filtered and pruned, the fifth fits a regression by features to Parquet. Beside the times stands that of the
-two matrix products of the rows' exact sums alone. All add to results/out_of_core.json.
+and what it costs that one of them is killed. The fourth does so with rows that lie in a folder of Parquet
+files, which are written if they are not there (2.4 GB for 10^8 rows). The fifth evaluates logged steps in
+Parquet that Polars filtered and pruned, the sixth fits a regression by features to Parquet. Beside the times
+stands that of the two matrix products of the rows' exact sums alone. All add to results/out_of_core.json.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from replaystats.moments import transition_moments
 RESULTS = Path(__file__).parent / "results" / "out_of_core.json"
 BLOCK_ROWS = 2**18
 PART_ROWS = 2_000_000  # of a file
-ALONE = 2 * 10**7  # up to so many rows, one process says whether the bits are the same
+ALONE = 10**8  # up to so many rows, one process says whether the bits are the same
 DISCOUNT, NOISE = 0.9, 0.5
 BASIS = rs.basis.Fourier(4)  # q = 9
 
@@ -63,9 +66,29 @@ class RandomWalk(RowBlocks):
         }
 
 
-def streamed(n, checkpoint=None, rows_per_unit=1):
+def in_parquet(n, folder):
+    """Return the same transitions as blocks of Parquet files, eight blocks a file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    made, files = RandomWalk(n), []
+    for first in range(0, len(made.lengths), 8):
+        files.append(Path(folder) / f"rows-{first:06}.parquet")
+        if files[-1].exists():
+            continue
+        files[-1].parent.mkdir(exist_ok=True)
+        kind = pa.schema([(name, pa.float64()) for name in made.load(0)])
+        with pq.ParquetWriter(files[-1], kind, compression="none", use_dictionary=False) as writer:
+            for block in range(first, min(first + 8, len(made.lengths))):
+                columns = {name: array.ravel() for name, array in made.load(block).items()}
+                writer.write_table(pa.table(columns, schema=kind))
+    return rs.data.ParquetBlocks(files, columns={name: name for name in made.load(0)})
+
+
+def streamed(n, checkpoint=None, rows_per_unit=1, parquet=None):
     options = {"basis": BASIS, "discount": DISCOUNT, "rows_per_unit": rows_per_unit}
-    return rs.moments.StreamedMoments(RandomWalk(n), transition_moments, checkpoint=checkpoint, **options)
+    source = RandomWalk(n) if parquet is None else in_parquet(n, parquet)
+    return rs.moments.StreamedMoments(source, transition_moments, checkpoint=checkpoint, **options)
 
 
 def products_alone(n_resamples, repetitions=400):
@@ -139,10 +162,11 @@ def sent(dask_worker):
     return dask_worker.transfer_outgoing_bytes_total
 
 
-def run_on_workers(n, n_resamples, share, memory_budget, workers, rows_per_unit, backend, kill):
+def run_on_workers(n, n_resamples, share, memory_budget, workers, rows_per_unit, backend, kill, parquet):
     """Return the wall time of the same run on clusters of that many single-threaded processes."""
     times, cpu_times, bytes_sent, theta = {}, {}, {}, []
-    plan = rs.make_plan(-(-n // rows_per_unit), subsample_size=share, n_resamples=n_resamples, random_state=0)
+    moments = streamed(n, None, rows_per_unit, parquet)
+    plan = rs.make_plan(len(moments), subsample_size=share, n_resamples=n_resamples, random_state=0)
     for count in workers:
         with cluster_of(count, backend) as client:
             before, start = in_all(client, time.process_time), time.perf_counter()
@@ -150,12 +174,14 @@ def run_on_workers(n, n_resamples, share, memory_budget, workers, rows_per_unit,
                 victim = next(iter(client.run(os.getpid).values()))
                 threading.Timer(kill, os.kill, (victim, signal.SIGKILL)).start()
             with rs.config_context(memory_budget=memory_budget):
-                theta.append(rs.replicate(streamed(n, None, rows_per_unit), plan).theta)
+                theta.append(rs.replicate(moments, plan).theta)
             times[count] = round(time.perf_counter() - start, 2)
             cpu_times[count] = round(in_all(client, time.process_time) - before, 2)
             bytes_sent[count] = in_all(client, sent)
     first = workers[0]
-    theta.append(theta[0] if n > ALONE else rs.replicate(streamed(n, None, rows_per_unit), plan).theta)
+    alone = time.process_time()
+    theta.append(theta[0] if n > ALONE else rs.replicate(moments, plan).theta)
+    alone = time.process_time() - alone
     return {
         "backend": backend,
         "rows_per_unit": rows_per_unit,
@@ -166,6 +192,8 @@ def run_on_workers(n, n_resamples, share, memory_budget, workers, rows_per_unit,
         "share": share,
         "wall_s_by_workers": times,
         "cpu_s_of_all_workers": cpu_times,
+        "cpu_s_of_one_process": None if n > ALONE else round(alone, 2),
+        "bytes_of_files": sum(file.stat().st_size for file in Path(parquet).iterdir()) if parquet else None,
         "efficiency_of_wall_time": {w: round(times[first] * first / (times[w] * w), 2) for w in workers},
         "same_bits_as_one_process": all(np.array_equal(theta[0], other) for other in theta),
     }
@@ -261,6 +289,7 @@ def main():
     parser.add_argument("--workers", type=int, nargs="*", help="numbers of worker processes")
     parser.add_argument("--backend", choices=("dask", "ray"), default="dask")
     parser.add_argument("--kill", type=float, help="seconds after which one worker of Dask is killed")
+    parser.add_argument("--parquet", help="folder of files to read the rows from")
     parser.add_argument("--task", choices=("moments", "evaluate", "regress"), default="moments")
     parser.add_argument("--checkpoint", help="directory of partial sums, to go on after an interruption")
     given = parser.parse_args()
@@ -274,8 +303,12 @@ def main():
                 {"evaluate": evaluate_steps, "regress": regress_rows}[given.task](*work),
             )
     elif given.workers:
-        more = (given.rows_per_unit, given.backend, given.kill)
-        name = f"workers_{given.backend}" + ("_killed" if given.kill else "")
+        more = (given.rows_per_unit, given.backend, given.kill, given.parquet)
+        name = (
+            f"workers_{given.backend}"
+            + ("_killed" if given.kill else "")
+            + ("_parquet" if given.parquet else "")
+        )
         result = run_on_workers(*shape, given.workers, *more)
     else:
         name = "one_process" if given.rows_per_unit == 1 else "one_process_units"
