@@ -67,13 +67,6 @@ class Linearisation:
     condition_number: float = 1.0
     completed: FloatArray | None = None
 
-    def of_all(self) -> Linearisation | None:
-        """Return the solution on all data; None where it is not this one in other units."""
-        if self.completed is None:
-            return None
-        completed = self.completed / self.share
-        return replace(self, inverse=self.share * self.inverse, share=1.0, completed=completed)
-
     def influence(self, moments: AnyMoments) -> FloatArray:
         """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
         values = functionals(self.inverse, moments.residuals(self.theta)) * (

@@ -18,10 +18,10 @@ from ..data._flat import check_states
 from ..engine.replicate import Ensemble, MomentReplicates, solve_whole
 from ..engine.sparse import SparseReplicates
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
-from ..inference.functionals import InferenceContext, PointEstimate, functional_pivot, sparse_functional_pivot
+from ..inference.functionals import InferenceContext, functional_pivot, sparse_functional_pivot
 from ..inference.model_checks import outside_support
 from ..inference.pivot import Interval, Pivot, interval
-from ..inference.producers import band, difference, variance_of_members
+from ..inference.producers import band, difference, ensemble_pivot
 from ..inference.stability import Stability, usual_method
 from ..moments.streamed import AnyMoments, check_moments
 from ..solvers import Solver
@@ -258,20 +258,13 @@ class Estimate(Combination):
             return self._shifts(X)
         return np.stack([self._shifts(X, output) for output in range(self.moments.n_outputs)], axis=-1)
 
-    def _centre(self, X: FloatArray) -> PointEstimate | None:
-        """Return the answers and variances of the average; None where it is no better than the plug-in."""
-        if (
-            self.replicates is None
-            or self._stability is None
-            or not self._stability.averages_well(self.method)
-        ):
+    def _centre(self, X: FloatArray) -> Pivot | None:
+        """Return what members say about the average; None where it is no better than the plug-in."""
+        stability = None if self.replicates is None else self._stability
+        if stability is None or not stability.averages_well(self.method):
             return None
         # Where the linear part is not known, as after a crossing, members alone show the variance.
-        controlled = self._stability.control is not None
-        variance, degrees = variance_of_members(self._variance(X), controlled=controlled)
-        about = self._stability.linear
-        known = None if about is None else about.of_all()
-        return PointEstimate(answers=self._combined(X), variance=variance, degrees=degrees, linear=known)
+        return ensemble_pivot(self._combined(X), self._variance(X), controlled=stability.control is not None)
 
     def warnings(self) -> tuple[str, ...]:
         """Return why a normal interval around the average would be wrong; nothing where it would not."""

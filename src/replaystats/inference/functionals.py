@@ -114,31 +114,12 @@ class InferenceContext:
         return replace(self, value_range=replace(self.value_range, low=low, high=high, source="given"))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PointEstimate:
-    """An average in the place of the plug-in, arrays of shape (m,) or (m, n_outputs).
-
-    Attributes
-    ----------
-    answers, variance : ndarray
-    degrees : ndarray
-        Degrees of freedom of the variance, where few members know it worse than the units do.
-    linear : Linearisation or None
-        Of all data, where the average knows it.
-    """
-
-    answers: FloatArray
-    variance: FloatArray
-    degrees: FloatArray
-    linear: Linearisation | None = None
-
-
 def functional_pivot(
     moments: AnyMoments,
     X: FloatArray,
     *,
     solver: Solver | None = None,
-    centre: PointEstimate | None = None,
+    centre: Pivot | None = None,
     setting: InferenceContext | None = None,
 ) -> Pivot:
     """Return the record of every row of X theta.
@@ -156,8 +137,9 @@ def functional_pivot(
     X : ndarray of shape (m, q)
         Questions: features of a state, a mean of them, or any linear functional.
     solver : Solver, optional
-    centre : PointEstimate, optional
-        Of an average of replicates; default the plug-in. Rows without a usable variance fall back to it.
+    centre : Pivot, optional
+        What members say about their average (`ensemble_pivot`); default the plug-in. Rows without a usable
+        variance fall back to it.
     setting : InferenceContext, optional
 
     Returns
@@ -187,7 +169,7 @@ def _of_output(
     moments: AnyMoments,
     X: FloatArray,
     solver: Solver | None,
-    centre: PointEstimate | None,
+    centre: Pivot | None,
     setting: InferenceContext,
     output: int,
 ) -> Pivot:
@@ -231,14 +213,13 @@ def _usual(
     moments: AnyMoments,
     X: FloatArray,
     solver: Solver | None = None,
-    centre: PointEstimate | None = None,
+    centre: Pivot | None = None,
     output: int = 0,
     *,
     sequential: bool,
 ) -> Pivot:
     """Return the record from noise alone; rows that the equations do not determine have no interval."""
-    known = None if centre is None else centre.linear
-    linear = _linearise(moments, solver) if known is None else known
+    linear = _linearise(moments, solver)
     if linear is None or moments.n_observations < 2:
         nothing = np.full(len(X), np.nan)
         return Pivot(
@@ -265,14 +246,12 @@ def _usual(
     return found.without_interval(~determined(X, linear.sums[0], linear.inverse), "open")
 
 
-def _recentred(
-    centre: PointEstimate, answers: FloatArray, noise: Noise, output: int
-) -> tuple[FloatArray, Noise]:
+def _recentred(centre: Pivot, answers: FloatArray, noise: Noise, output: int) -> tuple[FloatArray, Noise]:
     """Return answers and noise of an average, where it has a variance, in place of the plug-in's."""
     m = len(answers)
-    variance = centre.variance.reshape(m, -1)[:, output]
+    variance = np.square(centre.standard_error.reshape(m, -1)[:, output])
     usable = np.isfinite(variance) & (variance > 0)
-    answers = np.where(usable, centre.answers.reshape(m, -1)[:, output], answers)
+    answers = np.where(usable, centre.estimate.reshape(m, -1)[:, output], answers)
     noise = noise.with_variance(np.where(usable, variance, noise.variance))
     degrees = np.where(usable, centre.degrees.reshape(m, -1)[:, output], np.inf)
     return answers, replace(noise, degrees=np.minimum(noise.degrees, degrees))

@@ -21,9 +21,9 @@ from .pivot import NO_NOISE, Interval, Pivot, interval
 from .variance import replay_variance
 
 
-def ensemble_pivot(centre: Any, parts: ReplayVariance) -> Pivot:
-    """Return the record of an average without known influence: as many degrees as members have."""
-    variance, degrees = variance_of_members(parts)
+def ensemble_pivot(centre: Any, parts: ReplayVariance, *, controlled: bool = False) -> Pivot:
+    """Return what members alone say about their average; `controlled` as for `variance_of_members`."""
+    variance, degrees = variance_of_members(parts, controlled=controlled)
     units = np.full(variance.shape, float(parts.plan.n_observations))
     return Pivot(estimate=to_numpy(centre), standard_error=np.sqrt(variance), degrees=degrees, units=units)
 

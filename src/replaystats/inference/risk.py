@@ -39,6 +39,7 @@ from .._core.thresholds import (
     SHARES,
 )
 from .._core.typing import FloatArray
+from ..engine.linear import linearise
 from ..moments import FactoredMoments, StreamedMoments
 from ..moments.streamed import AnyMoments
 from ..plans.tiles import TILE_SUBSETS
@@ -301,7 +302,7 @@ def _replay(stability: Stability, W: FloatArray) -> Candidate | None:
     moments, n = replicates.moments, replicates.moments.n_observations
     if stability.linear is None:
         return None
-    linear = stability.linear.of_all() or stability.linear
+    linear = linearise(moments, replicates.solver)
     second = second_order(moments, linear, W, k=n, with_replacement=False)
     found = []
     for share in SHARES if second is not None else ():
