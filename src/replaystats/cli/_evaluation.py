@@ -15,17 +15,7 @@ from rich.markup import escape
 from .._core.errors import IntervalWithheldError, must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_real
-from ..basis import (
-    RBF,
-    Basis,
-    Fourier,
-    OneHot,
-    Polynomial,
-    RandomFourier,
-    Standardized,
-    Tabular,
-    TileCoding,
-)
+from ..basis import RBF, Basis, Fourier, OneHot, Polynomial, RandomFourier, Standardized, Tabular, TileCoding
 from ..data import Trajectories
 from ..data._flat import holds_names
 from ..estimators import LSTD, LSTDQ, PhiBE
@@ -36,17 +26,7 @@ from ..readers.tables import files_of
 from ..report.pages import percent, significant
 from ._logs import Log, logged_column, read_points, typical_states
 from ._options import Asked, AskedOfOne
-from .console import (
-    ExitCode,
-    as_options,
-    noting,
-    out,
-    own_command,
-    refusing,
-    show_notes,
-    show_table,
-    working,
-)
+from .console import ExitCode, as_options, noting, out, own_command, refusing, show_notes, show_table, working
 
 _EXAMPLES = "For example rbf:100, fourier:4, polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."
 

@@ -21,16 +21,8 @@ import typer
 
 from .._core.errors import must_be
 from .._core.validation import check_choice, check_int, check_real
-from .console import (
-    OPTIONS,
-    check_report,
-    check_target,
-    or_none,
-    parse_limit,
-    parse_size,
-    split_names,
-    together,
-)
+from . import console
+from .console import OPTIONS, or_none, parse_limit, split_names, together
 
 
 def spread(command: Callable[..., None], *, guessed: bool = False) -> Callable[..., None]:
@@ -204,7 +196,9 @@ class Shown(Printed):
     """How an answer with intervals is shown."""
 
     confidence: float = _output("Level of the intervals.", 0.95, read=_real("confidence_level", high=1.0))
-    report: Path | None = _output("Write an HTML report with plots.", None, "--out", read=check_report)
+    report: Path | None = _output(
+        "Write an HTML report with plots.", None, "--out", read=console.check_report
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +219,7 @@ class Resampled:
     subsample_size: str | None = _method(
         "Observations per subset, or their share; default half (regress: chosen from the data).",
         None, "-k", "--subsample-size", metavar="K",
-        read=lambda text: text if text == "auto" else parse_size(text),
+        read=lambda text: text if text == "auto" else console.parse_size(text),
     )  # fmt: skip
     n_resamples: int | None = _method(
         "Number of subsets; default 500 (regress: as many as it takes).",
@@ -320,5 +314,5 @@ class Written(Shown):
 
     predictions: Path | None = _output(
         "Write the predictions to this CSV file.",
-        read=lambda path: check_target(path, "--predictions", ".csv"),
+        read=lambda path: console.check_target(path, "--predictions", ".csv"),
     )

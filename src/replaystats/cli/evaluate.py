@@ -18,27 +18,15 @@ from rich.markup import escape
 
 from .._core.errors import must_be, visible
 from .._core.validation import check_real
-from . import _options as opt
-from .console import (
-    EXIT_CODES,
-    ExitCode,
-    as_options,
-    check_outputs,
-    deliver,
-    noting,
-    out,
-    refusing,
-    show_notes,
-    together,
-    working,
-)
+from . import _options as opt, console
+from .console import ExitCode, deliver, noting, out, refusing, show_notes, working
 
 if TYPE_CHECKING:
     from ..data import Trajectories
     from ..readers.guess import LogGuess
     from ._logs import Source
 
-EPILOG = EXIT_CODES
+EPILOG = console.EXIT_CODES
 
 Policies = Annotated[
     list[str],
@@ -123,7 +111,7 @@ def compare(data: opt.LogFile, columns: opt.LogOptions, policy: Policies, asked:
 
     def show() -> None:
         show_notes(notes)
-        out.print(escape(as_options(str(found))))
+        out.print(escape(console.as_options(str(found))))
 
     deliver(
         asked.json,
@@ -154,7 +142,7 @@ def _opened(
                 *checks,
                 lambda: check_discount(asked),
                 source.check,
-                lambda: check_outputs(outputs, [data, *policies.values()]),
+                lambda: console.check_outputs(outputs, [data, *policies.values()]),
             ),
         )
     return source, asked
@@ -277,7 +265,7 @@ def _read(
         view = open_table(first)
     with refusing(ExitCode.USAGE, source):
         named = {role: names for role, names in known.items() if not is_rule(view, role, names)}
-        together(*(partial(view.resolve, names, role) for role, names in named.items()))
+        console.together(*(partial(view.resolve, names, role) for role, names in named.items()))
     with working("Reading the log"), refusing(ExitCode.DATA, source, "DATA"), noting(notes):
         guess = guess_columns(first, **known)
         guess = replace(guess, final_states=rules.get("final_states", guess.final_states))

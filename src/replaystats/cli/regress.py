@@ -13,21 +13,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from .._core.errors import must_be
-from . import _options as opt
-from .console import (
-    EXIT_CODES,
-    ExitCode,
-    check_outputs,
-    deliver,
-    noting,
-    out,
-    own_command,
-    refusing,
-    show_notes,
-    show_table,
-    together,
-    working,
-)
+from . import _options as opt, console
+from .console import ExitCode, noting, out, refusing, show_notes, working
 
 if TYPE_CHECKING:
     from .._core.typing import BoolArray, FloatArray
@@ -35,7 +22,7 @@ if TYPE_CHECKING:
     from ..report.regression import Regression
     from ._table import Encoding, Frame, Matrix
 
-EPILOG = EXIT_CODES
+EPILOG = console.EXIT_CODES
 # What is noted of a row that the training rows say little about.
 OUTSIDE = "unlike the rows of TRAIN: the interval depends on the model"
 
@@ -63,7 +50,7 @@ def regress(train: opt.Train, table: opt.TableOptions, fit: opt.FitOptions, show
             table, fit, shown,
             checks=(
                 lambda: _check_predicted(shown.predictions, table.predict),
-                lambda: check_outputs(outputs, [train, table.predict]),
+                lambda: console.check_outputs(outputs, [train, table.predict]),
             ),
         )  # fmt: skip
         model = _model_of(fit)
@@ -79,7 +66,7 @@ def regress(train: opt.Train, table: opt.TableOptions, fit: opt.FitOptions, show
         return str(found.predictions.to_csv(index=False, lineterminator="\n"))
 
     files = {"Predictions": (shown.predictions, predictions), "Report": (shown.report, page)}
-    deliver(shown.json, found.as_dict, lambda: _show(found), files)
+    console.deliver(shown.json, found.as_dict, lambda: _show(found), files)
 
 
 def _model_of(fit: opt.FitOptions) -> ReplayKernelRidge:
@@ -139,9 +126,9 @@ def _regress(
             found = _predictions(model, new, asked[ids], confidence, scale)
             notes += _cautions(found)
         return Regression.of(
-            model, names=design.names, effects=design.effects, source=train.name, command=own_command(),
-            target=target, predictions=found, truth=truth, confidence_level=confidence, notes=notes,
-            scale=scale,
+            model, names=design.names, effects=design.effects, source=train.name, target=target,
+            command=console.own_command(), predictions=found, truth=truth, confidence_level=confidence,
+            notes=notes, scale=scale,
         )  # fmt: skip
 
 
@@ -153,7 +140,7 @@ def _used_columns(frame: Frame, table: opt.TableOptions) -> list[str]:
     target, group = [table.target], [] if table.group is None else [table.group]
     asked = {"--target": target, "--group": group, "--features": features, "--exclude": exclude, "--id": ids}
     view = open_table(frame)
-    together(*(partial(view.resolve, names, option) for option, names in asked.items()))
+    console.together(*(partial(view.resolve, names, option) for option, names in asked.items()))
     left_out = {*target, *group, *exclude, *ids}
     used = [name for name in features or frame.columns if name not in left_out]
     if not used:
@@ -236,13 +223,13 @@ def _cautions(found: Frame) -> list[str]:
 
 def _show(regression: Regression) -> None:
     """Print what was fitted, the first predictions, the notes and the sentence."""
-    show_table([(name, escape(value)) for name, value in regression.facts()], title=regression.source)
+    console.show_table([(name, escape(value)) for name, value in regression.facts()], title=regression.source)
     if (predictions := regression.first_predictions()) is not None:
         header, rows, remarks = predictions
         more = len(regression.predictions) - len(rows)
         cells = [[escape(cell) for cell in row] for row in rows] + [["...", f"{more} more"]] * (more > 0)
         out.print()
-        show_table(cells, header)
+        console.show_table(cells, header)
         for row, remark in zip(rows, remarks, strict=True):
             if remark:
                 out.print(f"{header[0]} {row[0]}: {remark}.", markup=False)

@@ -22,20 +22,8 @@ from ..inference.pivot import Interval, interval
 from ..inference.producers import mean_pivot
 from ..ope import Comparison, Evaluation
 from ..ope.compare import either
-from .draw import (
-    COLOURS,
-    ESTIMATE,
-    Axes,
-    ForestRow,
-    axes_of,
-    draw_band,
-    draw_levels,
-    draw_predictions,
-    drawn_rows,
-    finish,
-    new_figure,
-    plot_forest,
-)
+from . import draw
+from .draw import COLOURS, Axes, ForestRow, axes_of, draw_band, draw_levels, finish, plot_forest
 
 # Layout: answers with a line of their own.
 _LISTED = 40
@@ -117,7 +105,7 @@ def plot_comparison(
     if ax is None:
         counts = [len(values), len(apart)]
         size = (3.8, 1.6 + 0.55 * sum(counts)) if narrow else (8.6, 1.9 + 0.45 * sum(counts))
-        upper, ax = new_figure(2, 1, size=size, height_ratios=counts)[1][:, 0]
+        upper, ax = draw.new_figure(2, 1, size=size, height_ratios=counts)[1][:, 0]
         plot_forest(
             values, title=title, xlabel="discounted return per episode", narrow=narrow, whole=True, ax=upper
         )
@@ -176,7 +164,8 @@ def plot_diagnosis(found: Diagnosis, *, ax: Axes | None = None) -> Axes:
     ax = axes_of(ax)
     values = found.smallest_eigenvalues[np.isfinite(found.smallest_eigenvalues)]
     # A few subsets far beyond the pole would squeeze all others into one bar: they go into the end bars.
-    ax.hist(np.clip(values, -1.0, 2.0), bins=np.linspace(-1.0, 2.0, 61).tolist(), color=ESTIMATE, alpha=0.75)
+    bins = np.linspace(-1.0, 2.0, 61).tolist()
+    ax.hist(np.clip(values, -1.0, 2.0), bins=bins, color=COLOURS["U"], alpha=0.75)
     singular = f"singular ({found.crossing_share:.1%} beyond)"
     ax.axvline(0.0, color=COLOURS["zero"], linewidth=1.0, label=singular)
     ax.axvline(1.0, color="black", linestyle=":", linewidth=1.0, label="all observations")
@@ -289,8 +278,8 @@ def _plot_predictions(model: ReplayedRegression, X: Any, y: Any, ax: Axes | None
     if (X is None) != (y is None):
         raise TypeError(must_be("y", "given with `X`, or neither", "one of them"))
     if X is None:
-        some = drawn_rows(len(model.y_fit_))
+        some = draw.drawn_rows(len(model.y_fit_))
         X, y = take_rows(model.X_fit_, some), to_numpy(model.y_fit_)[some]
     target = check_array(y, "y", ndim=1)
     predicted, low, high = (to_numpy(part) for part in model.predict(X, return_interval=True))
-    return draw_predictions(predicted, target, low, high, ax=ax)
+    return draw.draw_predictions(predicted, target, low, high, ax=ax)

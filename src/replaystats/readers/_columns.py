@@ -137,11 +137,11 @@ def _open_file(path: Path) -> TableView:
         return TableView(names, lambda wanted: _load_parquet(parquet, path, wanted))
     if ".csv" in endings or ".tsv" in endings:
         csv = require_extra("pyarrow.csv", extra="io", purpose="Reading CSV")
-        separator = separator_of(path)
+        separator, point = _dialect_of(path)
         parse = csv.ParseOptions(delimiter=separator)
         with naming(path), csv.open_csv(path, parse_options=parse) as reader:  # one block: the header
             names = reader.schema.names
-        return TableView(names, lambda wanted: _load_csv(csv, path, parse, wanted))
+        return TableView(names, lambda wanted: _load_csv(csv, path, parse, point, wanted))
     if any(ending in (".jsonl", ".ndjson") for ending in endings):
         reader = require_extra("pyarrow.json", extra="io", purpose="Reading JSON lines")
         with naming(path, "JSON lines"):
@@ -171,11 +171,15 @@ def _depth(text: bytes) -> int:
     return int(np.cumsum(steps).max())
 
 
-def separator_of(path: Path) -> str:
-    """Return the separator that occurs most often in the header of a CSV file."""
+def _dialect_of(path: Path) -> tuple[str, str]:
+    """Return what separates columns, most often in the header, and the decimal point of a CSV file.
+
+    Where commas do not separate, they may be decimal points.
+    """
     with open_text(path) as lines, naming(path):
-        header = lines.readline()
-    return max(SEPARATORS, key=header.count)  # the comma where there is none of them
+        header, rows = lines.readline(), "".join(itertools.islice(lines, 99))
+    separator = max(SEPARATORS, key=header.count)  # the comma where there is none of them
+    return separator, "," if separator != "," and _DECIMAL_COMMA.search(rows) else "."
 
 
 def open_text(path: Path) -> Any:
@@ -184,12 +188,8 @@ def open_text(path: Path) -> Any:
     return opening(path, "rt", encoding="utf-8-sig", newline="")
 
 
-def _load_csv(csv: Any, path: Path, parse: Any, wanted: list[str]) -> dict[str, Column]:
-    """Load columns; where commas do not separate, they may be decimal points."""
-    point = "."
-    if parse.delimiter != ",":
-        with open_text(path) as lines, naming(path):
-            point = "," if _DECIMAL_COMMA.search("".join(itertools.islice(lines, 1, 100))) else "."
+def _load_csv(csv: Any, path: Path, parse: Any, point: str, wanted: list[str]) -> dict[str, Column]:
+    """Load columns: in batches, or whole where a later row is of another type than the first."""
     options = csv.ConvertOptions(include_columns=wanted, decimal_point=point, strings_can_be_null=True)
     given = {"parse_options": parse, "convert_options": options}
     with naming(path):
@@ -197,7 +197,7 @@ def _load_csv(csv: Any, path: Path, parse: Any, wanted: list[str]) -> dict[str, 
             with csv.open_csv(path, **given) as reader:
                 found = _streamed(reader.schema, reader, wanted)
             _release()
-        except ValueError:  # a later row is of another type than the first, or there is a mistake to name
+        except ValueError:  # or there is a mistake to name
             found = None
         return found or _picked(csv.read_csv(path, **given), wanted)
 

@@ -357,10 +357,12 @@ def from_vector(
 
     with renamed("states", "observations"):
         return from_transitions(
-            *(flat(rows, "observations") for rows in (seen[:-1], following)),
+            flat(seen[:-1], "observations"),
+            flat(following, "observations"),
             flat(rewards, "rewards"),
             flat(actions, "actions"),
-            *(flat(flags, "flags") for flags in (ended, cut)),
+            flat(ended, "terminated"),
+            flat(cut, "truncated"),
             episode=np.repeat(np.arange(done.shape[1]), len(done))[real_by_copy],
             dt=dt,
             behavior_probability=flat(behavior_probability, "behavior_probability"),

@@ -10,12 +10,7 @@ import numpy as np
 from .._core.thresholds import MAJORITY
 from ..ope import Comparison, Evaluation
 from ..plots.draw import draw_histogram, draw_steps
-from ..plots.results import (
-    finding,
-    finding_of_comparison,
-    plot_comparison,
-    plot_evaluation,
-)
+from ..plots.results import finding, finding_of_comparison, plot_comparison, plot_evaluation
 from .pages import checksum, hero_figure, page_figure, percent, render, significant
 
 # Layout: rows of the table of influential groups, and actions that are listed.

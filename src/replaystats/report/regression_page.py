@@ -8,14 +8,7 @@ import numpy as np
 
 from .._core.arrays import take_rows, to_numpy
 from .._core.typing import FloatArray, IntArray
-from ..plots.draw import (
-    draw_band,
-    draw_dots,
-    draw_levels,
-    draw_line,
-    draw_predictions,
-    drawn_rows,
-)
+from ..plots.draw import draw_band, draw_dots, draw_levels, draw_line, draw_predictions, drawn_rows
 from .pages import checksum, hero_figure, page_figure, percent, render, significant
 from .regression import Effect, Regression, importances, matrix_of, rivals
 
