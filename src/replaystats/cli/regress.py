@@ -125,7 +125,7 @@ def _regress(
         if new is not None and asked is not None:
             found = _predictions(model, new, asked[ids], confidence, scale)
             notes += _cautions(found)
-        return Regression.of(
+        return Regression(
             model, names=design.names, effects=design.effects, source=train.name, target=target,
             command=console.own_command(), predictions=found, truth=truth, confidence_level=confidence,
             notes=notes, scale=scale,

@@ -28,7 +28,7 @@ def result_page(result: Any, *, source: str = "", command: str = "") -> str:
 
     if isinstance(result, ReplayedRegression):
         called = command or f"rs.{type(result).__name__}"
-        return regression_page(Regression.of(result, source=source or "rows of the fit", command=called))
+        return regression_page(Regression(result, source=source or "rows of the fit", command=called))
     source = source or "logged episodes"
     if isinstance(result, Evaluation):
         return evaluation_page(result, source=source, command=command or "rs.evaluate")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -71,17 +71,31 @@ class Score:
         return 1.0 - self.rmse**2 / spread if spread > 0 else float("nan")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Regression:
     """A fitted model, how well it predicts, and what it predicts for the rows asked about.
 
-    Attributes
+    It is judged on rows that its fits did not see, and on rows whose targets are known.
+
+    Parameters
     ----------
     model : ReplayKernelRidge or ReplayRegressor
-    names : tuple of str
-        Columns of the fit.
-    effects : tuple of Effect
-        The columns of the table that are used; empty where columns are no numbers.
+        After `fit`, with one target.
+    names, effects : optional
+        Columns of the fit, and which of them are one column of the table; default each by itself. There are
+        no effects where columns are no numbers.
+    source, command, target : str
+    predictions : data frame, optional
+        What `model.to_frame` returned for new rows, with columns that name the rows.
+    truth : ndarray of shape (m,), optional
+        Their targets, NaN where unknown.
+    confidence_level : float
+    notes : sequence of str
+    scale : str or None
+        Whether intervals follow noise that depends on the columns.
+
+    Attributes
+    ----------
     score : Score
         Of rows by fits that did not see them.
     test_score : Score or None
@@ -90,92 +104,54 @@ class Regression:
         What the interval for a new target held, of rows that were not used for it; of the test rows, or None.
     width : float
         Of that interval, the mean over the rows of the fit.
-    source, command, target : str
-    predictions : data frame or None
-        At the rows asked about, as `to_frame` of the model has them, with columns that name the rows.
-    confidence_level : float
-    notes : tuple of str
-    scale : str or None
-        Whether intervals follow noise that depends on the columns.
     """
 
-    model: ReplayedRegression
-    names: tuple[str, ...]
-    effects: tuple[Effect, ...]
-    score: Score
-    test_score: Score | None
-    coverage: Coverage
-    test_coverage: float | None
-    width: float
-    source: str
-    command: str
-    target: str
-    predictions: Any
-    confidence_level: float
-    notes: tuple[str, ...]
-    scale: str | None
+    model: ReplayedRegression = field(kw_only=False)
+    names: Sequence[str] = ()
+    effects: Sequence[Effect] = ()
+    source: str = "rows of the fit"
+    command: str = ""
+    target: str = "y"
+    predictions: Any = None
+    truth: FloatArray | None = None
+    confidence_level: float = 0.95
+    notes: Sequence[str] = ()
+    scale: str | None = None
+    score: Score = field(init=False)
+    test_score: Score | None = field(init=False, default=None)
+    coverage: Coverage = field(init=False)
+    test_coverage: float | None = field(init=False, default=None)
+    width: float = field(init=False)
 
-    @classmethod
-    def of(
-        cls,
-        model: ReplayedRegression,
-        *,
-        names: Sequence[str] | None = None,
-        effects: Sequence[Effect] | None = None,
-        source: str = "rows of the fit",
-        command: str = "",
-        target: str = "y",
-        predictions: Any = None,
-        truth: FloatArray | None = None,
-        confidence_level: float = 0.95,
-        notes: Sequence[str] = (),
-        scale: str | None = None,
-    ) -> Self:
-        """Judge a fitted model on rows that its fits did not see, and on rows whose targets are known.
-
-        Parameters
-        ----------
-        model : ReplayKernelRidge or ReplayRegressor
-            After `fit`, with one target.
-        names, effects : optional
-            Columns of the fit, and which of them are one column; default each by itself.
-        predictions : data frame, optional
-            What `model.to_frame` returned for new rows.
-        truth : ndarray of shape (m,), optional
-            Their targets, NaN where unknown.
-        source, command, target, confidence_level, notes, scale
-            As the attributes.
-        """
+    def __post_init__(self) -> None:
+        """Compute scores, coverage and width."""
+        model, level, scale = self.model, self.confidence_level, self.scale
         if model.y_fit_.ndim > 1:
             rule, hint = "a model of one target", "Fit one model for each target."
             raise ValueError(must_be("model", rule, f"{model.y_fit_.shape[1]} targets", hint))
-        held_out = model.held_out_predictions_
-        known = np.isfinite(held_out)
-        kind = getattr(model, "residuals_of_", "out-of-bag")
-        if names is None:
+        if not self.names:
             n_columns = model.X_fit_.shape[1]
-            names = [str(n) for n in getattr(model, "feature_names_in_", [f"x{i}" for i in range(n_columns)])]
-        if effects is None:
-            effects = [Effect(name, np.array([i])) for i, name in enumerate(names)]
-        low, high = model.predict_interval(model.X_fit_[:COMPARED_ROWS], confidence_level, scale=scale)
-        test_score, test_coverage = None, None
-        if truth is not None and predictions is not None:
-            value = predictions["prediction"].to_numpy()
-            seen = np.isfinite(truth) & np.isfinite(value)
+            own = getattr(model, "feature_names_in_", [f"x{i}" for i in range(n_columns)])
+            self.names = [str(name) for name in own]
+        if matrix_of(model) is None:
+            self.effects = ()
+        elif not self.effects:
+            self.effects = [Effect(name, np.array([i])) for i, name in enumerate(self.names)]
+        self.notes = tuple(dict.fromkeys(self.notes))
+        held_out, kind = model.held_out_predictions_, getattr(model, "residuals_of_", "out-of-bag")
+        known = np.isfinite(held_out)
+        self.score = Score(kind=kind, predicted=held_out[known], target=model.y_fit_[known])
+        self.coverage = model.interval_coverage(level, scale=scale)
+        low, high = model.predict_interval(model.X_fit_[:COMPARED_ROWS], level, scale=scale)
+        self.width = float(np.mean(to_numpy(high) - to_numpy(low)))
+        if self.truth is not None and self.predictions is not None:
+            value = self.predictions["prediction"].to_numpy()
+            seen = np.isfinite(self.truth) & np.isfinite(value)
             if seen.any():
-                ends = {end: predictions[f"new_{end}"].to_numpy()[seen] for end in ("low", "high")}
-                test_score = Score(kind="test", predicted=value[seen], target=truth[seen], **ends)
-                inside = (ends["low"] <= truth[seen]) & (truth[seen] <= ends["high"])
-                test_coverage = float(inside.mean())
-        return cls(
-            model=model, names=tuple(names), source=source, command=command, target=target,
-            effects=() if matrix_of(model) is None else tuple(effects),
-            score=Score(kind=kind, predicted=held_out[known], target=model.y_fit_[known]),
-            coverage=model.interval_coverage(confidence_level, scale=scale),
-            width=float(np.mean(to_numpy(high) - to_numpy(low))),
-            test_score=test_score, test_coverage=test_coverage, predictions=predictions,
-            confidence_level=confidence_level, notes=tuple(dict.fromkeys(notes)), scale=scale,
-        )  # fmt: skip
+                ends = {end: self.predictions[f"new_{end}"].to_numpy()[seen] for end in ("low", "high")}
+                truth = self.truth[seen]
+                self.test_score = Score(kind="test", predicted=value[seen], target=truth, **ends)
+                self.test_coverage = float(((ends["low"] <= truth) & (truth <= ends["high"])).mean())
 
     @property
     def held(self) -> float:

@@ -51,7 +51,7 @@ def model(request):
 
 def test_the_page_has_the_numbers_of_the_fit(model, tmp_path):
     page = model.report(tmp_path / "fit.html").read_text(encoding="utf-8")
-    found = Regression.of(model)
+    found = Regression(model)
     known = np.isfinite(model.held_out_predictions_)
     assert found.score.r2 == pytest.approx(r2_score(Y[known], model.held_out_predictions_[known]))
     assert f"(R² {found.score.r2:.3f})</title>" in page
