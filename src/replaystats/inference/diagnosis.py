@@ -166,6 +166,10 @@ class Diagnosis(Shown):
         pandas = require_extra("pandas", extra="io", purpose="A data frame")
         return pandas.DataFrame(_facts(self), columns=["fact", "value"])
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the table of facts."""
+        return str(self.to_frame().to_html(index=False))
+
     def __str__(self) -> str:
         facts = _facts(self)
         width = max(len(name) for name, _ in facts)
