@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +31,7 @@ _N_PROBES, _PROBE_MARGIN = 4, 100.0
 # Rounding: better conditioned systems are exact to more digits than data have without refinement.
 _REFINE_FROM = 1e6
 # Cost: of many systems so many are looked at first: if all of them are ill-conditioned, the rest is, too.
-_FIRST_LOOK = 8
+_FIRST_LOOK = 4
 # Batch: numbers in the matrices solved at a time: 8 MB.
 _BLOCK_NUMBERS = 2**20
 
@@ -228,7 +229,7 @@ def refined_solve(A: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
         unbiased estimate of the square (Kenney and Laub 1994).
     """
     m, q = A.shape[:2]
-    probes = np.random.default_rng(0).normal(size=(q, _N_PROBES))
+    probes = _probes(q)
     if q >= LARGE:  # one by one, so that a factor serves its refinement, too
         return _refined_one_by_one(A, b, probes)
     x, failed = solve_stack(A, np.concatenate([b, np.broadcast_to(probes, (m, q, _N_PROBES))], axis=2))
@@ -241,6 +242,12 @@ def refined_solve(A: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
         step, again = solve_stack(A[rough], b[rough] - A[rough] @ answers[rough])
         answers[rough[~again]] += step[~again]
     return answers, condition
+
+
+@lru_cache(maxsize=16)  # a generator takes as long as a small system
+def _probes(q: int) -> FloatArray:
+    """Return random right-hand sides that measure an inverse, shape (q, r)."""
+    return np.random.default_rng(0).normal(size=(q, _N_PROBES))
 
 
 def _refined_one_by_one(A: FloatArray, b: FloatArray, probes: FloatArray) -> tuple[FloatArray, FloatArray]:
