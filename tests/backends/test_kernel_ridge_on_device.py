@@ -195,10 +195,10 @@ def test_leaves_that_are_kept_get_as_many_trees_again(there, rng, monkeypatch):
     X = rng.uniform(-1, 1, size=(500, 2))
     problem = problem_of((X, np.sin(3 * X[:, 0]) + 0.05 * rng.normal(size=500)), alpha=0.1)
     found = choose_on_device(DeviceData.of(problem, there(X)), np.arange(500), seed=3)
-    assert found.choice.value == (200, 16)
-    wanted = fit_local(problem, leaf_size=200, n_trees=16, seed=3)
+    assert found.choice.value == (400, 8)
+    wanted = fit_local(problem, leaf_size=400, n_trees=8, seed=3)
     np.testing.assert_allclose(found.model.values(X[:40]), wanted.values(X[:40]), **ROUNDING)
-    half = fit_local(problem, leaf_size=200, n_trees=8, seed=3)
+    half = fit_local(problem, leaf_size=400, n_trees=4, seed=3)
     residuals = problem.y + problem.shared_intercept - leave_one_out(half)
     assert found.error == pytest.approx(float((residuals**2).mean()), rel=1e-9)
 

@@ -26,9 +26,9 @@ from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureRidge, ridge_leave_one_out
 from ..kernel.fits import KernelRidgeReplicates, fit_subsets
 from ..kernel.function_error import Roughness, roughness, smoothing_bias
-from ..kernel.kernels import LEARNT_KERNELS, Kernel, KernelLike
+from ..kernel.kernels import LEARNT_KERNELS, KernelLike
 from ..kernel.local import LocalKernelRidge
-from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
+from ..kernel.local_influence import device_changes, leave_one_out, local_changes
 from ..kernel.predictive import Spread, exceeded
 from ..kernel.problem import KernelProblem
 from ..plans import plan_from_indices
@@ -56,8 +56,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
     method_: str
     alpha_: float
     n_redrawn_: int
-    _kernel: Kernel
-    _standardize: str | None
+    _problem: KernelProblem  # all rows in shared units, with the penalty of the fits
     _weight: FloatArray | None
     _plug_in: KernelRidgeReplicates | DeviceLeaves | Estimate | None
     _rough: Roughness | None
@@ -120,7 +119,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
         found = interval(self._function_pivot(self._some(asked)), confidence_level)
         if not asked.shape[0]:
             return Interval(*(like(end[:0], X) for end in found))
-        if self._kernel.name not in LEARNT_KERNELS:
+        if self._problem.kernel.name not in LEARNT_KERNELS:
             warnings.warn(_NO_BIAS.format(self.kernel), ReplayWarning, stacklevel=2)
         return found.map(lambda end: like(end, X))
 
@@ -131,15 +130,15 @@ class AnswersOfKernelRidge(ReplayedRegression):
         which together are the posterior variance (Wahba 1983).
         """
         expected: Pivot = self.estimate_.pivot(asked)
-        if self._kernel.name not in LEARNT_KERNELS:
+        if self._problem.kernel.name not in LEARNT_KERNELS:
             return replace(expected, covers=THE_EXPECTED_PREDICTION)
-        problem = self._problem()
+        problem = self._problem
         with one_thread(DENSE_SYSTEM):
             self._rough = self._rough or roughness(problem)
         bias = self._shaped(smoothing_bias(self.estimate_.members, problem, on_host(asked), self._rough))
         # A fit with an intercept is a weighted mean of the targets, whose noise is that of the plain mean or
         # more; subsets that share the intercept do not show all of it.
-        centred = (self._standardize is not None) * len(self.X_fit_) / self._n_rows
+        centred = problem.centred * len(self.X_fit_) / self._n_rows
         least = self._shaped(centred * np.square(self._rough.mean_error)[None])[0]
         noise = np.maximum(np.square(expected.standard_error), least)
         total = noise + bias
@@ -148,7 +147,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
         # Both variances come from the same rows: their errors do not cancel, as Satterthwaite's rule has it.
         fewer = (1.0 - share) / expected.degrees + share / self._rough.dimension
         degrees = np.divide(1.0, fewer, out=np.full_like(fewer, np.inf), where=fewer > 0)
-        kinks = self._rough.probability_of_kinks(str(self._kernel.name))
+        kinks = self._rough.probability_of_kinks(str(self._problem.kernel.name))
         return replace(
             expected,
             # Targets that are all alike show no noise, and what is computed of it is rounding.
@@ -223,7 +222,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
             return Calibration(self._targets - residuals, residuals, changes=without.at, **known)
         if isinstance(fitted, (LocalKernelRidge, DeviceLeaves)):
             residuals = optimism * (self._targets - leave_one_out(fitted))
-            of: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
+            of: Any = device_changes if isinstance(fitted, DeviceLeaves) else local_changes
             share, at = len(fitted) * fitted.leaf_size / n, partial(of, fitted)
             if sampled is not None and share <= NEGLIGIBLE:
                 return Calibration(self._targets - residuals, residuals, changes=lambda _: share, **known)
@@ -245,17 +244,12 @@ class AnswersOfKernelRidge(ReplayedRegression):
 
     def _spread(self) -> Spread | None:
         """Return what the process behind the fit expects at new points; None where k(x, x) is unknown."""
-        if not self._kernel.has_diagonal:
+        if not self._problem.kernel.has_diagonal:
             return None
-        return Spread.of(self._problem())
-
-    def _problem(self) -> KernelProblem:
-        """Return the problem of all rows in shared units, with the penalty of the fits."""
-        units = "global" if self._standardize == "subset" else self._standardize
-        return KernelProblem.checked(self.X_fit_, self.y_fit_, self.alpha_, self._kernel, units, self._weight)
+        return Spread.of(self._problem)
 
     def _outside(self, points: FloatArray) -> BoolArray:
-        if self._kernel.is_precomputed:
+        if self._problem.kernel.is_precomputed:
             return np.zeros(len(points), dtype=bool)
         found, spread = super()._outside(points), self._spread()
         if spread is not None:
@@ -315,9 +309,9 @@ class AnswersOfKernelRidge(ReplayedRegression):
         without_row = (1 - 1 / n) ** k if members.plan.with_replacement else 1 - k / n
         if self._weight is not None or without_row * len(members) < MIN_EFFECTIVE:
             return None
-        problem = self._problem()
+        problem = self._problem
         points = problem.points
-        K = points if self._kernel.is_precomputed else self._kernel(points, points)
+        K = points if self._problem.kernel.is_precomputed else problem.kernel(points, points)
         path = kernel_penalties(K, problem.y)
         replayed = np.square(self._targets - super()._out_of_bag().predictions[-1]).mean(axis=1)
         known = np.isfinite(replayed) & np.isfinite(path.squared)

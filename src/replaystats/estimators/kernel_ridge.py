@@ -314,8 +314,8 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
             members = resolved.fit()
         self._all_rows = n_rows
         self.method_, self.choices_ = resolved.method, resolved.choices
-        self._kernel, self._standardize = resolved.problem.kernel, resolved.standardize
-        self.alpha_, self.gamma_, self.n_redrawn_ = resolved.problem.alpha, self._kernel.gamma, 0
+        self._problem, self.n_redrawn_ = resolved.problem, 0
+        self.alpha_, self.gamma_ = resolved.problem.alpha, resolved.problem.kernel.gamma
         self._folds = resolved.folds
         self._plug_in = self._rough = None
         return self._combine(members, grow=resolved.grow)

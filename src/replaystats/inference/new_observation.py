@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -223,6 +223,9 @@ def leave_out(
 
 
 Values = Callable[[slice], tuple[Any, Any]]
+# What leaving out single rows does to predictions, known without a second fit. Takes a slice of the points,
+# rows (r,) and an output; returns prediction minus prediction without the row, (t, r), here or on a device.
+Changes = Callable[[slice, IntArray, int], Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -416,13 +419,6 @@ def calibration_rows(residuals: FloatArray) -> IntArray:
     return np.sort(stream(0, 6).permutation(known)[:SAMPLED_ROWS])
 
 
-class Changes(Protocol):
-    """What leaving out single rows does to predictions, known without a second fit."""
-
-    def values(self, points: slice, rows: IntArray, output: int) -> Any:
-        """Return prediction minus prediction without the row, shape (t, r), on the host or a device."""
-
-
 def jackknife_plus_of_changes(
     mean: FloatArray,
     residuals: FloatArray,
@@ -467,7 +463,7 @@ def jackknife_plus_of_changes(
     def without(part: slice) -> tuple[Any, Any]:
         means = mean[part][None]
         if not isinstance(changes, float):
-            outputs = [changes.values(part, rows, output) for output in range(mean.shape[1])]
+            outputs = [changes(part, rows, output) for output in range(mean.shape[1])]
             xp = array_namespace(outputs[0])
             change = xp.stack([xp.matrix_transpose(one) for one in outputs], axis=-1)  # (r, t, n_outputs)
             means = like(means, change) - change

@@ -262,23 +262,15 @@ class RidgeWithoutRows:
     _lower: FloatArray  # (q, q)
     _pull: FloatArray  # (n, n_outputs): w_i e_i
 
-    def at(self, X: FloatArray) -> RidgeChanges:
-        """Return the changes at points (m, p)."""
-        return RidgeChanges(self, _whitened(self._lower, self._features(X)))
+    def at(self, X: FloatArray) -> Callable[[slice, IntArray, int], FloatArray]:
+        """Return the changes at points (m, p); see `inference.new_observation.Changes`."""
+        asked = _whitened(self._lower, self._features(X))
 
+        def changes(points: slice, rows: IntArray, output: int) -> FloatArray:
+            u = _whitened(self._lower, self._features(self._X[rows]))
+            return np.asarray(asked[points] @ (self._pull[rows, output, None] * u).T)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RidgeChanges:
-    """Changes of predictions at some points; see `inference.new_observation.Changes`."""
-
-    _fit: RidgeWithoutRows
-    _points: FloatArray  # (m, q)
-
-    def values(self, points: slice, rows: IntArray, output: int) -> FloatArray:
-        """Return prediction minus prediction without the row, shape (t, r)."""
-        fit = self._fit
-        u = _whitened(fit._lower, fit._features(fit._X[rows]))
-        return np.asarray(self._points[points] @ (fit._pull[rows, output, None] * u).T)
+        return changes
 
 
 def ridge_leave_one_out(

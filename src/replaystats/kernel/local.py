@@ -24,6 +24,9 @@ from .._core.validation import check_int
 from ..engine.executors import make_executor
 from .problem import KernelProblem
 
+# Cost: columns of so small a share of the widest one's range are left out of the cuts of a tree.
+_LEAST_REACH = 1e-3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartitionTree:
@@ -49,7 +52,8 @@ class PartitionTree:
         """Cut points (n, p) until no leaf holds more than `leaf_size` of them.
 
         A cut gives both sides whole numbers of leaves, so that all leaves end up nearly full. Directions are
-        random, so that the edges of another tree's leaves lie elsewhere.
+        random, so that the edges of another tree's leaves lie elsewhere. Columns that reach a thousandth of
+        the widest one take no part.
 
         Examples
         --------
@@ -63,6 +67,8 @@ class PartitionTree:
         thresholds: list[float] = []
         children: list[list[int]] = []
         leaves: list[IntArray] = []
+        reach = np.ptp(points, axis=0)
+        used = reach >= _LEAST_REACH * reach.max(initial=0.0)
 
         def cut(rows: IntArray, around: FloatArray, chosen: IntArray | slice) -> int:
             n_leaves = -(-len(rows) // leaf_size)
@@ -70,19 +76,21 @@ class PartitionTree:
                 leaves.append(rows)
                 return ~(len(leaves) - 1)
             inside = around[chosen]  # from the parent's points, which are fewer and nearer than all
-            direction: FloatArray = rng.standard_normal(points.shape[1:])
-            height = inside @ direction
+            direction: FloatArray = rng.standard_normal(points.shape[1:]) * used
+            height = inside @ direction[used]
             n_left = len(rows) * (n_leaves // 2) // n_leaves
             # Equal heights may go either way; training rows on the wrong side only make a leaf less tidy.
-            order = np.argpartition(height, n_left - 1)
+            order = np.argpartition(height, (n_left - 1, n_left))
             node = len(children)
             directions.append(direction)
-            thresholds.append(float(height[order[n_left - 1]]))
+            thresholds.append(
+                float(height[order[n_left - 1 : n_left + 1]].mean())
+            )  # rounding cannot cross it
             children.append([0, 0])
             children[node] = [cut(rows[part], inside, part) for part in (order[:n_left], order[n_left:])]
             return node
 
-        cut(np.arange(len(points)), points, slice(None))
+        cut(np.arange(len(points)), np.ascontiguousarray(points[:, used]), slice(None))
         return cls(
             directions=np.array(directions).reshape(-1, points.shape[1]),
             thresholds=np.array(thresholds),

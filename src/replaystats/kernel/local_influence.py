@@ -10,8 +10,7 @@ exactly, for the leaves as they are cut. Averages over trees average both, so no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -74,27 +73,22 @@ def jackknife_variance(model: LocalKernelRidge | DeviceLeaves, X: FloatArray) ->
     return np.concatenate(parts) if parts else np.empty((0, model.problem.y.shape[1]))
 
 
-@dataclass(slots=True, eq=False)
-class LocalChanges:
-    """What leaving out single rows does at points X (m, p); see `inference.new_observation.Changes`."""
+def local_changes(model: LocalKernelRidge, X: FloatArray) -> Callable[[slice, IntArray, int], FloatArray]:
+    """Return what leaving out single rows does at points X (m, p); see `inference.new_observation.Changes`.
 
-    model: LocalKernelRidge
-    X: FloatArray
-    _chunk: tuple[int, list[sparse.csr_array]] | None = None
+    Many points are computed at once, so that leaves are factored once.
+    """
+    numbers = len(model.trees) * model.leaf_size  # changed rows of a point
+    size, kept = memory_budget() // (64 * numbers), dict[str, Any]()
 
-    def values(self, points: slice, rows: IntArray, output: int) -> FloatArray:
-        """Return prediction minus prediction without the row, shape (t, r)."""
-        return np.asarray(sparse.csc_array(self._at(points)[output])[:, rows].toarray())
+    def values(points: slice, rows: IntArray, output: int) -> FloatArray:
+        if not kept or not kept["start"] <= points.start <= points.stop <= kept["stop"]:
+            kept.update(start=points.start, stop=max(points.stop, points.start + size))
+            kept["changes"] = changes_without_rows(model, X[points.start : kept["stop"]])
+        part = slice(points.start - kept["start"], points.stop - kept["start"])
+        return np.asarray(sparse.csc_array(kept["changes"][output][part])[:, rows].toarray())
 
-    def _at(self, points: slice) -> list[sparse.csr_array]:
-        """Return the changes at some points; many are computed at once, so that leaves are factored once."""
-        numbers = len(self.model.trees) * self.model.leaf_size  # changed rows of a point
-        size = max(points.stop - points.start, memory_budget() // (64 * numbers))
-        if self._chunk is None or not self._chunk[0] <= points.start <= points.stop <= self._chunk[0] + size:
-            part = self.X[points.start : points.start + size]
-            self._chunk = points.start, changes_without_rows(self.model, part)
-        first, changes = self._chunk
-        return [change[points.start - first : points.stop - first] for change in changes]
+    return values
 
 
 def _leaf_residuals(
@@ -241,21 +235,17 @@ def device_jackknife_variance(model: DeviceLeaves, X: FloatArray) -> FloatArray:
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DeviceChanges:
-    """What leaving out single rows does at points X (m, p); see `inference.new_observation`."""
+def device_changes(model: DeviceLeaves, X: FloatArray) -> Callable[[slice, IntArray, int], Any]:
+    """Return what leaving out single rows does at points X (m, p), a tile of points at a time."""
+    reference, size = model.dual, _points_at_once(model)
+    xp = array_namespace(reference)
 
-    model: DeviceLeaves
-    X: FloatArray
+    def values(points: slice, rows: IntArray, output: int) -> Any:
+        index, tiles = on_device(reference, rows), range(points.start, points.stop, size)
+        parts = (changes(model, X[first : min(first + size, points.stop)], output) for first in tiles)
+        return xp.concat([xp.take(part, index, axis=1) for part in parts], axis=0)
 
-    def values(self, points: slice, rows: IntArray, output: int) -> Any:
-        """Return prediction minus prediction without the row, shape (t, r), a tile of points at a time."""
-        reference, step = self.model.dual, _points_at_once(self.model)
-        xp, index, parts = array_namespace(reference), on_device(reference, rows), []
-        for first in range(points.start, points.stop, step):
-            some = slice(first, min(first + step, points.stop))
-            parts.append(xp.take(changes(self.model, self.X[some], output), index, axis=1))
-        return xp.concat(parts, axis=0)
+    return values
 
 
 def changes(model: DeviceLeaves, X: FloatArray, output: int) -> Any:

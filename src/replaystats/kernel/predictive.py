@@ -102,45 +102,32 @@ class Spread:
         return np.maximum(np.sqrt(found) / self._typical, 1.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Range:
-    """Where the rows are, and how far a new row may be from them by chance.
+def beyond_numbers(rows: FloatArray, points: FloatArray, level: float) -> BoolArray:
+    """Return which points (m, p) are farther beyond the rows (n, p) than rows are beyond each other.
 
-    Two measures of distance: how far a column is beyond its smallest or largest value, in ranges of the
-    column, the largest over the columns; and the spread of the process. Each is compared with that of every
-    row from the others: of rows like these, at most a share `level` is farther away (conformal p-values;
-    Vovk, Gammerman and Shafer 2005).
+    The distance is how far a column is beyond its smallest or largest value, in ranges of the column, the
+    largest over the columns. It is compared with that of every row from the others: of rows like these, at
+    most a share `level` is farther away (conformal p-values; Vovk, Gammerman and Shafer 2005). Missing values
+    are not beyond.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> beyond_numbers(X, np.array([[0.0, 0.0], [0.0, 6.0]]), 0.005).tolist()
+    [False, True]
     """
-
-    low: FloatArray
-    high: FloatArray
-    width: FloatArray
-    beyond: float
-
-    @classmethod
-    def of(cls, X: FloatArray, level: float) -> Range:
-        """Measure rows (n, p).
-
-        Examples
-        --------
-        >>> X = np.random.default_rng(0).normal(size=(500, 2))
-        >>> Range.of(X, 0.005).outside(np.array([[0.0, 0.0], [0.0, 6.0]])).tolist()
-        [False, True]
-        """
-        low, high = X.min(axis=0), X.max(axis=0)
-        width = _widths(low, high)
-        own = np.zeros(len(X))
-        if len(X) > 1:
-            ordered = np.partition(X, (0, 1, len(X) - 2, len(X) - 1), axis=0)
-            below = (ordered[1] - X) / _widths(ordered[1], high)  # beyond the others, for the extreme rows
-            above = (X - ordered[-2]) / _widths(low, ordered[-2])
-            own = np.maximum(below, above).max(axis=1, initial=0.0)
-        return cls(low, high, width, exceeded(own, level))
-
-    def outside(self, X: FloatArray) -> BoolArray:
-        """Return which points (m, p) are farther beyond the range than rows are beyond each other."""
-        excess = np.maximum(self.low - X, X - self.high) / self.width
-        return np.asarray(excess.max(axis=1, initial=-np.inf) > self.beyond)
+    known = np.isfinite(rows).any(axis=0)
+    rows, points = rows[:, known], points[:, known]
+    middle = np.nanmedian(np.where(np.isfinite(rows), rows, np.nan), axis=0)
+    rows, points = (np.where(np.isfinite(X), X, middle) for X in (rows, points))
+    low, high, own = rows.min(axis=0), rows.max(axis=0), np.zeros(len(rows))
+    if len(rows) > 1:
+        ordered = np.partition(rows, (0, 1, len(rows) - 2, len(rows) - 1), axis=0)
+        below = (ordered[1] - rows) / _widths(ordered[1], high)  # beyond the others, for the extreme rows
+        above = (rows - ordered[-2]) / _widths(low, ordered[-2])
+        own = np.maximum(below, above).max(axis=1, initial=0.0)
+    excess = np.maximum(low - points, points - high) / _widths(low, high)
+    return np.asarray(excess.max(axis=1, initial=-np.inf) > exceeded(own, level))
 
 
 def _widths(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -162,7 +149,7 @@ def beyond_columns(rows: Any, points: Any, level: float) -> BoolArray:
         if rows.dtype.kind in "OUS":
             new = [~np.isin(points[:, j], rows[:, j]) for j in range(rows.shape[1])]
             return np.asarray(np.any(new, axis=0))
-        return _beyond_numbers(np.asarray(rows, dtype=np.float64), np.asarray(points, np.float64), level)
+        return beyond_numbers(np.asarray(rows, dtype=np.float64), np.asarray(points, np.float64), level)
     found, numbers = np.zeros(len(points), dtype=bool), []
     for name in rows.columns:
         own, asked = rows[name], points[name]
@@ -174,17 +161,8 @@ def beyond_columns(rows: Any, points: Any, level: float) -> BoolArray:
             found |= ~asked.isin(own).to_numpy() & asked.notna().to_numpy()
     if numbers:
         mine, theirs = (np.column_stack(part) for part in zip(*numbers, strict=True))
-        found |= _beyond_numbers(mine, theirs, level)
+        found |= beyond_numbers(mine, theirs, level)
     return found
-
-
-def _beyond_numbers(rows: FloatArray, points: FloatArray, level: float) -> BoolArray:
-    """Return the same for numbers; what is missing is not beyond."""
-    known = np.isfinite(rows).any(axis=0)
-    rows, points = rows[:, known], points[:, known]
-    middle = np.nanmedian(np.where(np.isfinite(rows), rows, np.nan), axis=0)
-    rows, points = (np.where(np.isfinite(X), X, middle) for X in (rows, points))
-    return Range.of(rows, level).outside(points)
 
 
 def exceeded(own: FloatArray, level: float) -> float:

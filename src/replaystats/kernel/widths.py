@@ -33,7 +33,6 @@ from .._core.thresholds import (
     EVIDENCE,
     FOLDS,
     LARGE_DENSE_SYSTEM,
-    LEAVES,
     MANY,
     PENALTIES,
     SEVERAL,
@@ -97,7 +96,7 @@ class _Effort(NamedTuple):
     leaves: int  # leaves of neighbours in a step
 
 
-_ON_HOST = _Effort(DENSE_SYSTEM, 2, LEAVES[0][0], LARGE_DENSE_SYSTEM, True, LEAVES[0][0], FOLDS)
+_ON_HOST = _Effort(DENSE_SYSTEM, 2, 2 * MANY, LARGE_DENSE_SYSTEM, True, 2 * MANY, FOLDS)
 _ACCELERATED = _Effort(COMPARED_ROWS, 1, COMPARED_ROWS, 4 * COMPARED_ROWS, False, 2 * COMPARED_ROWS, 0)
 
 
@@ -353,7 +352,7 @@ class _Blocks:
             self._order = self.rng.permutation(len(self.X))
         block, self._order = self._order[:size], self._order[size:]
         if len(self._leaves) < n_leaves:  # neighbours in the widths as they are by now
-            tree = PartitionTree.grow(self.X * np.exp(log_parameters[:-1] / 2), LEAVES[0][0], self.rng)
+            tree = PartitionTree.grow(self.X * np.exp(log_parameters[:-1] / 2), 2 * MANY, self.rng)
             self._leaves = [tree.leaves[number] for number in self.rng.permutation(len(tree.leaves))]
         return [block, *(self._leaves.pop() for _ in range(n_leaves))]
 

@@ -26,5 +26,5 @@ def test_equals_refits(rng, weighted):
         assert_allclose(found.residuals[i], y[i] - own.predict(X[i : i + 1])[0], rtol=1e-9)
         for output in (0, 1):
             change = whole.predict(new)[:, output] - own.predict(new)[:, output]
-            part = changes.values(slice(2, 9), np.array([i]), output)[:, 0]
+            part = changes(slice(2, 9), np.array([i]), output)[:, 0]
             assert_allclose(part, change[2:], rtol=1e-7, atol=1e-12)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from oracles.cv_plus import predictive_variance
 from replaystats._core.thresholds import SMALL
 from replaystats.kernel.kernels import Kernel
-from replaystats.kernel.predictive import Range, Spread
+from replaystats.kernel.predictive import Spread, beyond_numbers
 from replaystats.kernel.problem import KernelProblem
 
 
@@ -30,8 +30,7 @@ def test_spread_is_that_of_the_process(rng):
 def test_rows_like_the_training_rows_are_rarely_outside():
     rng = np.random.default_rng(0)
     shares = [
-        Range.of(rng.normal(size=(200, 5)), 0.005).outside(rng.normal(size=(200, 5))).mean()
-        for _ in range(50)
+        beyond_numbers(rng.normal(size=(200, 5)), rng.normal(size=(200, 5)), 0.005).mean() for _ in range(50)
     ]
     assert np.mean(shares) < 0.01  # at most 1 / 201 expected; 10,000 rows
 
@@ -41,5 +40,5 @@ def test_few_rows_of_many_columns_are_rarely_beyond_the_range():
     shares = []
     for seed in range(30):
         own = np.random.default_rng(seed)
-        shares.append(Range.of(own.normal(size=(40, 100)), 0.005).outside(own.normal(size=(200, 100))).mean())
+        shares.append(beyond_numbers(own.normal(size=(40, 100)), own.normal(size=(200, 100)), 0.005).mean())
     assert np.mean(shares) < 0.04
