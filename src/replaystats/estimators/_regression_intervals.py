@@ -431,6 +431,9 @@ def copies_of_rows(X: Any, y: FloatArray) -> IntArray | None:
         return None
     # One number for every row, summed in the same order, so that equal rows have equal ones.
     key = np.einsum("ij,j->i", points, np.random.default_rng(0).uniform(1, 2, points.shape[1]))
+    order = np.argsort(key)
+    if np.count_nonzero(np.diff(key[order]) == 0) <= SMALL_SHARE * len(y):
+        return None
     order = np.lexsort((*y.T, key))
     alike = np.flatnonzero(key[order[1:]] == key[order[:-1]])
     one, other = order[alike], order[alike + 1]

@@ -68,7 +68,7 @@ class PartitionTree:
         children: list[list[int]] = []
         leaves: list[IntArray] = []
         reach = np.ptp(points, axis=0)
-        used = reach >= _LEAST_REACH * reach.max(initial=0.0)
+        used = np.flatnonzero(reach >= _LEAST_REACH * reach.max(initial=0.0))
 
         def cut(rows: IntArray, around: FloatArray, chosen: IntArray | slice) -> int:
             n_leaves = -(-len(rows) // leaf_size)
@@ -76,16 +76,16 @@ class PartitionTree:
                 leaves.append(rows)
                 return ~(len(leaves) - 1)
             inside = around[chosen]  # from the parent's points, which are fewer and nearer than all
-            direction: FloatArray = rng.standard_normal(points.shape[1:]) * used
+            direction = np.zeros(points.shape[1])
+            direction[used] = rng.standard_normal(points.shape[1:])[used]
             height = inside @ direction[used]
             n_left = len(rows) * (n_leaves // 2) // n_leaves
             # Equal heights may go either way; training rows on the wrong side only make a leaf less tidy.
             order = np.argpartition(height, (n_left - 1, n_left))
             node = len(children)
             directions.append(direction)
-            thresholds.append(
-                float(height[order[n_left - 1 : n_left + 1]].mean())
-            )  # rounding cannot cross it
+            # Between two heights: rounding cannot cross it.
+            thresholds.append(float(height[order[n_left - 1 : n_left + 1]].mean()))
             children.append([0, 0])
             children[node] = [cut(rows[part], inside, part) for part in (order[:n_left], order[n_left:])]
             return node

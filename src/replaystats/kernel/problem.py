@@ -17,7 +17,7 @@ from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_length, check_real, check_weights
 from ..plans import ResamplingPlan
 from .kernels import LEARNT_KERNELS, Kernel, profile
-from .scaling import STANDARDIZE, Scaling, features_first
+from .scaling import STANDARDIZE, Scaling, features_first, long_tailed
 
 # Batch: kernel matrices of about this size stay in a core's cache between the product, exp and the
 # factorisation.
@@ -105,9 +105,9 @@ class KernelProblem:
 
         `X` (n, p) is in the units of the data; the problem has those of "global".
         """
-        units = Scaling.compressed(X)
-        if units.n_compressed == 0:
+        if not long_tailed(X).any():
             return None
+        units = Scaling.compressed(X)
         return replace(self, points=units(X), shared_scaling=units)
 
     def in_units_of_subsets(self, X: FloatArray, y: FloatArray) -> KernelProblem:

@@ -29,7 +29,7 @@ from .._core.validation import resolve_subsample_size
 from ..basis import Basis
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureUnits, Landmarks, block_moments, choose_landmarks, replay_blocks
-from ..kernel.local import PartitionTree, column_widths, fit_local, grow_trees
+from ..kernel.local import column_widths, fit_local, grow_trees
 from ..kernel.local_influence import leave_one_out_residuals, sampled_errors
 from ..kernel.problem import DeviceData, KernelProblem
 from ..moments import Moments
@@ -305,7 +305,7 @@ def choose_leaves(problem: KernelProblem, *, seed: int, n_jobs: int | None = Non
     """Choose the size of leaves and the number of trees, as a pair.
 
     A function that is smooth between rows wants large leaves, one that changes its character from place to
-    place small ones. In a few neighbourhoods of 1000 rows both are tried; large ones are taken where their
+    place small ones. Among the 1000 neighbours of a few rows both are tried; large ones are taken where their
     squared leave-one-out errors are smaller by more than a standard error, and of more than 20,000 rows by
     more than 3 %: less is not worth six times the work.
 
@@ -319,17 +319,19 @@ def choose_leaves(problem: KernelProblem, *, seed: int, n_jobs: int | None = Non
 
     Notes
     -----
-    O(1000^3) operations, whatever n.
+    O(1000^3 + n p) operations.
     """
     n = len(problem.y)
     if n <= COMPARED_ROWS:
         return Choice((n, 1), f"{n} rows are few enough for one exact fit on all of them")
     (small, _), (large, _) = LEAVES
     rng = stream(seed, 0)
-    around = PartitionTree.grow(problem.points * column_widths(problem), large, rng).leaves
+    widened = problem.points * column_widths(problem)
+    squares = np.einsum("ij,ij->i", widened, widened)
     errors: list[list[FloatArray]] = [[], []]
-    for number in rng.permutation(len(around))[:FOLDS]:
-        part = problem.rows(around[number])
+    for centre in rng.permutation(n)[:FOLDS]:
+        distances = squares - 2 * (widened @ widened[centre])
+        part = problem.rows(np.argpartition(distances, large)[:large])
         for candidate, (size, trees) in enumerate(LEAVES):
             cut = grow_trees(part, size, seed, range(1 if size == large else trees))
             residuals = leave_one_out_residuals(part, cut, n_jobs=n_jobs)
