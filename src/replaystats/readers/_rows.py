@@ -131,10 +131,9 @@ def _factorise(episode: Column | None, n_rows: int, *, contiguous: bool) -> tupl
     ids, codes = number_labels(heads, "episode")
     if contiguous and len(ids) < len(heads):
         again = ids[np.flatnonzero(np.bincount(codes) > 1)[0]]
+        rule, got = "the same in consecutive rows only", f"{again} in two places"
         hint = "Pass `step` or `time` to sort by; two episodes may also share an id."
-        raise ValueError(
-            must_be("episode", "the same in consecutive rows only", f"{again} in two places", hint)
-        )
+        raise ValueError(must_be("episode", rule, got, hint))
     return np.repeat(codes, np.diff(starts, append=n_rows)), ids
 
 
@@ -330,21 +329,18 @@ def _check_final_rewards(rows: Rows) -> None:
             'states, pass final_states="repeat" (right for LSTD, where a terminal state has value 0; not for '
             'PhiBE) or "drop".'
         )
-        raise ValueError(
-            must_be("rewards", "missing (NaN or null) in the last row of each episode", got, hint)
-        )
+        rule = "missing (NaN or null) in the last row of each episode"
+        raise ValueError(must_be("rewards", rule, got, hint))
 
 
-def flags_of_episodes(
-    flags: FloatArray | None, lengths: IntArray, ids: np.ndarray, name: str, *, has_final_row: bool
-) -> BoolArray:
+def flags_of_episodes(flags: FloatArray | None, order: Order, name: str, *, has_final_row: bool) -> BoolArray:
     """Return how each episode ended (n,) from one flag per row (R,), NaN where missing.
 
     The flag may stand in the row of the last step, in that of the final state, or in all rows of its episode.
     """
     if flags is None:
-        return np.zeros(len(lengths), dtype=np.bool_)
-    offsets = offsets_of(lengths)
+        return np.zeros(len(order.lengths), dtype=np.bool_)
+    offsets = offsets_of(order.lengths)
     last_row = offsets[1:] - 1
     last_step = np.maximum(last_row - has_final_row, offsets[:-1])
     raised = flags == 1.0
@@ -352,15 +348,15 @@ def flags_of_episodes(
     valid[last_row] |= has_final_row & np.isnan(flags[last_row])
     if not valid.all():
         row = int(np.flatnonzero(~valid)[0])
-        got = f"{flags[row]:g} in episode {ids[np.searchsorted(offsets, row, side='right') - 1]}"
+        got = f"{flags[row]:g} in episode {order.ids[order.episode[row]]}"
         raise ValueError(must_be(name, "true or false (1 or 0) in every row of a step", got))
     early = raised.copy()
     early[last_row] = early[last_step] = False
     some_early = np.logical_or.reduceat(early, offsets[:-1])
-    in_every_row = np.add.reduceat(raised, offsets[:-1], dtype=np.int64) >= lengths - has_final_row
+    in_every_row = np.add.reduceat(raised, offsets[:-1], dtype=np.int64) >= order.lengths - has_final_row
     wrong = np.flatnonzero(some_early & ~in_every_row)
     if len(wrong):
         hint = "Rows follow the end of the episode: is `episode` right, or is an id used twice?"
-        got = f"one before the last step of episode {ids[wrong[0]]}"
+        got = f"one before the last step of episode {order.ids[wrong[0]]}"
         raise ValueError(must_be(name, "set at the end of an episode only", got, hint))
     return np.asarray(raised[last_row] | raised[last_step], dtype=np.bool_)

@@ -84,15 +84,13 @@ class ModelPolicy:
 
         Actions must be as the model drew them: those that were cut to the limits of a space have none.
         """
-        policy: Any = getattr(self.model, "policy", None)
-        if self.deterministic or not hasattr(policy, "get_distribution"):
+        known = self._distribution(self._observations(check_rows(states, "states")))
+        if self.deterministic or known is None:
             return None
         import torch
 
-        observations = self._observations(check_rows(states, "states"))
         with torch.no_grad():
-            taken = torch.as_tensor(check_rows(actions, "actions"), device=policy.device)
-            known = policy.get_distribution(policy.obs_to_tensor(observations)[0])
+            taken = torch.as_tensor(check_rows(actions, "actions"), device=self.model.policy.device)
             return np.asarray(known.log_prob(taken).double().exp().cpu().numpy(), dtype=np.float64)
 
     def _observations(self, states: FloatArray) -> np.ndarray:
@@ -109,15 +107,19 @@ class ModelPolicy:
             raise ValueError(must_be("model", rule, f"one of observations of shape {tuple(shape)}"))
         return states.reshape(len(states), *shape).astype(dtype, copy=False)
 
-    def _probabilities(self, observations: np.ndarray) -> FloatArray | None:
-        """Return the probabilities of discrete actions, where the model knows them."""
+    def _distribution(self, observations: np.ndarray) -> Any:
+        """Return the distribution of actions, where the model knows it."""
         policy: Any = getattr(self.model, "policy", None)
         if not hasattr(policy, "get_distribution") or not hasattr(policy, "obs_to_tensor"):
             return None
         import torch
 
         with torch.no_grad():
-            distribution = policy.get_distribution(policy.obs_to_tensor(observations)[0]).distribution
+            return policy.get_distribution(policy.obs_to_tensor(observations)[0])
+
+    def _probabilities(self, observations: np.ndarray) -> FloatArray | None:
+        """Return the probabilities of discrete actions, where the model knows them."""
+        distribution = getattr(self._distribution(observations), "distribution", None)
         if not hasattr(distribution, "probs") or getattr(distribution, "logits", None) is None:
             return None  # continuous actions
         values = np.asarray(distribution.probs.double().cpu().numpy(), dtype=np.float64)

@@ -315,11 +315,7 @@ def _from_state_rows(
         raise ValueError(must_be("step", "followed by the next one until the episode ends", got, hint))
     ends = {
         role: flags_of_episodes(
-            columns.sorted_floats(role, order),
-            order.lengths,
-            order.ids,
-            role,
-            has_final_row=final_states == "recorded",
+            columns.sorted_floats(role, order), order, role, has_final_row=final_states == "recorded"
         )
         for role in ("terminated", "truncated")
     }
@@ -349,9 +345,8 @@ def _from_step_rows(columns: _Columns, dt: float | None, gaps: str) -> Trajector
     order = columns.order()
     if isinstance(order.dt, np.ndarray):
         hint = "The time of an episode's last step is not in the table; pass `dt`, or one row per state."
-        raise ValueError(
-            must_be("time", "evenly spaced in tables with one row per step", "uneven times", hint)
-        )
+        rule = "evenly spaced in tables with one row per step"
+        raise ValueError(must_be("time", rule, "uneven times", hint))
     actions = columns.sorted_actions(order)
     return from_transitions(
         columns.matrix("states", order),
@@ -372,5 +367,5 @@ def _flags_of_steps(columns: _Columns, role: str, order: Order, named: bool) -> 
     flags = columns.sorted_floats(role, order)
     if not named and flags is not None:
         return as_flags(flags, role)
-    ended = flags_of_episodes(flags, order.lengths, order.ids, role, has_final_row=False)
+    ended = flags_of_episodes(flags, order, role, has_final_row=False)
     return order.last & np.repeat(ended, order.lengths)
