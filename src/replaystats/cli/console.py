@@ -315,7 +315,7 @@ def parse_limit(text: str) -> int | str | None:
     return int(limit) if limit is not None and limit.isdecimal() else limit
 
 
-def parse_size(text: str, option: str = "-k") -> int | float:
+def parse_size(text: str) -> int | float:
     """Return a subset size: a number of observations (20) or a share of them (0.5).
 
     Examples
@@ -330,10 +330,8 @@ def parse_size(text: str, option: str = "-k") -> int | float:
     try:
         return float(text)
     except ValueError:
-        hint = f"For example {option} 0.5 or {option} 200."
-        raise ValueError(
-            must_be(option, "a number of observations or a share of them", repr(text), hint)
-        ) from None
+        rule, hint = "a number of observations or a share of them", "For example -k 0.5 or -k 200."
+        raise ValueError(must_be("-k", rule, repr(text), hint)) from None
 
 
 def check_target(path: Path, option: str, *endings: str) -> Path:

@@ -148,9 +148,8 @@ def _open_file(path: Path) -> TableView:
             _check_json_lines(path)
             return open_table(reader.read_json(path))
     rule = "a file that ends in .parquet, .pq, .csv, .csv.gz or .jsonl, or a folder of Parquet files"
-    raise ValueError(
-        must_be("table", rule, f'"{path.name}"', "Other formats: open it with pandas or polars.")
-    )
+    hint = "Other formats: open it with pandas or polars."
+    raise ValueError(must_be("table", rule, f'"{path.name}"', hint))
 
 
 def _check_json_lines(path: Path) -> None:
@@ -252,7 +251,7 @@ def _release() -> None:
 
 
 @contextmanager
-def naming(path: Path, kind: str = "CSV", reader: str = "Arrow") -> Iterator[None]:
+def naming(path: Path, kind: str = "CSV") -> Iterator[None]:
     """Say which file cannot be read, and in which row; the reader says only the second."""
     try:
         yield
@@ -260,7 +259,7 @@ def naming(path: Path, kind: str = "CSV", reader: str = "Arrow") -> Iterator[Non
         raise
     except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "it is empty"
-        hint = f"{reader} says: {reason}."
+        hint = f"Arrow says: {reason}."
         raise ValueError(must_be("table", f"a readable file of {kind}", f'"{path}"', hint)) from error
 
 

@@ -11,14 +11,12 @@ from .._core.errors import MissingExtraError
 _SHOWN_ROWS, _LONGEST_TITLE = 200, 90
 
 
-def result_page(result: Any, *, source: str = "", command: str = "") -> str:
+def result_page(result: Any) -> str:
     """Return a self-contained HTML page about a result.
 
     Parameters
     ----------
     result : Evaluation, Comparison, ReplayKernelRidge, ReplayRegressor, or another one that is `Shown`
-    source, command : str
-        Where the data came from, and what was called.
     """
     from ..estimators.regression import ReplayedRegression
     from ..ope import Comparison, Evaluation
@@ -27,19 +25,17 @@ def result_page(result: Any, *, source: str = "", command: str = "") -> str:
     from .regression_page import regression_page
 
     if isinstance(result, ReplayedRegression):
-        called = command or f"rs.{type(result).__name__}"
-        return regression_page(Regression(result, source=source or "rows of the fit", command=called))
-    source = source or "logged episodes"
+        return regression_page(Regression(result, command=f"rs.{type(result).__name__}"))
+    log = "logged episodes"
     if isinstance(result, Evaluation):
-        return evaluation_page(result, source=source, command=command or "rs.evaluate")
+        return evaluation_page(result, source=log, command="rs.evaluate")
     if isinstance(result, Comparison):
         first = next(iter(result.evaluations.values()))
-        called = command or "rs.compare"
-        return evaluation_page(first, source=source, command=called, comparison=result)
-    return _plain_page(result, command or f"rs.{type(result).__name__}")
+        return evaluation_page(first, source=log, command="rs.compare", comparison=result)
+    return _plain_page(result)
 
 
-def _plain_page(result: Any, command: str) -> str:
+def _plain_page(result: Any) -> str:
     """Return a page with the plot of a result and its table."""
     from .pages import render, significant
 
@@ -57,8 +53,9 @@ def _plain_page(result: Any, command: str) -> str:
         "record.html.j2",
         {
             "title": title, "subtitle": f"the first {_SHOWN_ROWS} of {len(frame)} rows" if more else "",
-            "badge": None, "sentence": "", "notes": (), "figures": (), "facts": facts, "command": command,
-            "hero": None if picture is None else hero, "header": header, "rows": [] if facts else cells,
+            "badge": None, "sentence": "", "notes": (), "figures": (), "facts": facts, "header": header,
+            "rows": [] if facts else cells, "hero": None if picture is None else hero,
+            "command": f"rs.{type(result).__name__}",
         },
     )  # fmt: skip
 
