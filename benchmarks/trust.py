@@ -8,6 +8,7 @@ Every row names the command that measures it again. Times are processor seconds 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -21,6 +22,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "trust.json"
 TARGETS = {"peaks": "256 MiB beside the data", "ratios": "5 times", "times": "1 s", "attacks": "30,000"}
 TARGETS["kills"] = "150"
+SIZES = (10, 30, 60, 120, 240, 500)
 # What is measured in a process of its own: code before the clock starts, and the timed code.
 TIMED = {
     "first rs.evaluate after import, on policy": (
@@ -75,11 +77,49 @@ def peaks() -> Iterator[tuple[str, str, str]]:
 
 
 def ratios() -> Iterator[tuple[str, str, str]]:
-    """Yield a fit with interval at 50 states over the NumPy plug-in, for given features."""
-    path = HERE / "results" / "groups.json"
-    run(sys.executable, str(HERE / "bench_groups.py"), "--out", str(path))
-    for row in json.loads(path.read_text(encoding="utf-8")):
-        yield f"{row['features']}, q = {row['q']}", f"{row['ratio']:.1f} times", "benchmarks/bench_groups.py"
+    """Yield a fit of LSTD with an interval at 50 states over the plug-in by NumPy, on given features."""
+    one_thread = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    for kind, near, q in itertools.product(("normal", "bumps"), ("", "nearly singular"), SIZES):
+        name = " ".join(filter(None, [kind, near]))
+        command = [sys.executable, "-W", "ignore", __file__, "ratio", kind, near, str(q)]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=one_thread)
+        yield f"LSTD with interval, {name}, q = {q}", ran.stdout.strip(), "benchmarks/trust.py ratios"
+
+
+def one_ratio(kind: str, near: str, q: int) -> str:
+    """Measure one ratio in this process: the median of five, of processor seconds."""
+    import numpy as np
+
+    import replaystats as rs
+
+    rng, n = np.random.default_rng(0), 200 if q > 240 else 100
+    states = rng.normal(size=(n, 101, q))
+    if kind == "bumps":
+        distance = rng.uniform(size=(n, 101, 1)) - np.linspace(0.0, 1.0, q)
+        states = np.exp(-0.5 * (distance * q / (5.0 if near else 1.0)) ** 2)
+    elif near:
+        states[:, :, -1] = states[:, :, 0] + 1e-7 * states[:, :, -1]
+    rewards = rng.normal(size=(n, 100))
+    data = rs.Trajectories(states, rewards, terminated=False)
+    here, ahead = states[:, :-1].reshape(-1, q), states[:, 1:].reshape(-1, q)
+    basis = rs.basis.FunctionBasis(lambda s: s, q)
+
+    def plug_in() -> None:
+        np.linalg.solve(here.T @ (here - 0.9 * ahead), here.T @ rewards.ravel())
+
+    def fit() -> None:
+        rs.LSTD(basis, discount=0.9, random_state=0).fit(data).confidence_interval(here[:50])
+
+    seconds = []
+    for work in (plug_in, fit):
+        work()
+        clocked = []
+        for _ in range(5):
+            began = time.process_time()
+            work()
+            clocked.append(time.process_time() - began)
+        seconds.append(sorted(clocked)[2])
+    return f"{seconds[1] / seconds[0]:.1f} times ({1e3 * seconds[0]:.1f} ms)"
 
 
 def attacks() -> Iterator[tuple[str, str, str]]:
@@ -120,6 +160,9 @@ def table(rows: list[dict[str, str]]) -> str:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["ratio"]:
+        print(one_ratio(sys.argv[2], sys.argv[3], int(sys.argv[4])))
+        return
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     for part in sys.argv[1:] or PARTS:
         kept[part] = [

@@ -89,6 +89,14 @@ def test_files_are_data_and_never_unpickled():
     assert {name: what for name, what in found.items() if what} == {}
 
 
+def test_the_release_tries_a_study_that_is_shipped():
+    wanted = re.search(
+        r"replaystats\" study (\S+)", (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    )
+    assert wanted is not None
+    assert (ROOT / f"src/replaystats_paper/studies/{wanted[1]}.toml").exists()
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.glob(".github/**/*.yml")), ids=lambda path: path.name)
 def test_workflows_are_well_formed(path):
     yaml = pytest.importorskip("yaml", reason="PyYAML comes with Dask")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
-from stable_baselines3.common import buffers
-from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
-from .._core.errors import must_be
+from .._core.errors import must_be, require_extra
 from .memory import ReplayBuffer
 from .rows import Batch
+
+buffers: Any = require_extra("stable_baselines3.common.buffers", extra="sb3", purpose="SB3ReplayBuffer")
 
 
 class SB3ReplayBuffer(buffers.ReplayBuffer):
@@ -56,7 +55,7 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
     ) -> None:
         # The arrays of Stable-Baselines3's own buffer are not allocated.
         buffers.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
-        if isinstance(observation_space, spaces.Dict):
+        if isinstance(observation_space, buffers.spaces.Dict):
             hint = "Flatten its parts, for example with FlattenObservation of Gymnasium."
             raise TypeError(
                 must_be("observation_space", "one of arrays", type(observation_space).__name__, hint)
@@ -90,7 +89,7 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
         self.full = len(self.memory) == self.memory.capacity
         self.pos = (self.pos + 1) % self.buffer_size
 
-    def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
+    def sample(self, batch_size: int, env: Any = None) -> Any:
         """Sample transitions as tensors; `discounts` are those after n steps, None for single steps."""
         batch = self.last_batch = self.memory.sample(int(batch_size))
         data: tuple[Any, ...] = (
@@ -102,9 +101,9 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
         )
         tensors = [self.to_torch(array, copy=False) for array in data]
         if self.memory.n_step == 1:
-            return ReplayBufferSamples(*tensors)
+            return buffers.ReplayBufferSamples(*tensors)
         after = np.where(batch.terminated, 1.0, batch.discounts)  # `dones` says where the value is 0
-        return ReplayBufferSamples(*tensors)._replace(
+        return buffers.ReplayBufferSamples(*tensors)._replace(
             discounts=self.to_torch(after.astype(np.float32)[:, None], copy=False)
         )
 

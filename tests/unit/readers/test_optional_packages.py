@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -39,6 +40,13 @@ def test_a_missing_one_is_named_with_the_extra_that_brings_it(use, purpose, tmp_
         MissingExtraError, match=rf"{purpose} needs the package `pyarrow`: pip install 'replaystats\[io\]'"
     ):
         use(tmp_path / "log.parquet")
+
+
+def test_the_buffer_of_stable_baselines3_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    monkeypatch.delitem(sys.modules, "replaystats.buffer.sb3", raising=False)
+    with pytest.raises(MissingExtraError, match=r"`stable_baselines3`: .*replaystats\[sb3\]"):
+        importlib.import_module("replaystats.buffer.sb3")
 
 
 def test_tables_in_memory_need_no_table_library(monkeypatch):
