@@ -221,21 +221,16 @@ def delete_one_shifts(
     if linear.truncated:
         rule = "one that keeps every direction (what is left out changes with each observation)"
         raise ValueError(must_be("solver", rule, f"{linear.truncated} left out", "Use Ridge(alpha)."))
-    matrix = None if isinstance(moments, FactoredMoments) else _inverted_matrix(moments, linear)
+    # What R inverts, on the host, where it is the plain sum of g. Also where it is ill-conditioned: products
+    # with an R that has lost digits lose more of them.
+    plain = not (isinstance(moments, FactoredMoments) or is_foreign(moments.held))
+    matrix = linear.completed if plain else None
     for observations, part in unit_blocks(moments):
         if isinstance(part, FactoredMoments) and len(part.left) <= part.n_basis * len(part):
             yield observations, part, _factored_shifts(part, linear)
         else:  # more steps than basis functions: the written-out matrix is the smaller one
             dense = part.multiply_out() if isinstance(part, FactoredMoments) else part
             yield observations, part, _dense_shifts(dense, linear, matrix)
-
-
-def _inverted_matrix(moments: AnyMoments, linear: Linearisation) -> FloatArray | None:
-    """Return the matrix that R inverts, on the host, where it is the plain sum of g.
-
-    Also where it is ill-conditioned: products with an R that has lost digits lose more of them.
-    """
-    return None if is_foreign(moments.held) else linear.completed
 
 
 def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMoments]]:

@@ -185,10 +185,8 @@ def _weights(moments: AnyMoments, X: FloatArray | None) -> FloatArray:
 
 def scaled_ridge(moments: AnyMoments, penalty: float, share: float = 1.0) -> ScaledRidge:
     """Return the solver with this penalty for subsets of a share of the units."""
-    A = moments.total()[0]
-    return ScaledRidge.of(
-        A, penalty, constant_direction(moments), symmetric=is_least_squares(moments), share=share
-    )
+    A, symmetric = moments.total()[0], is_least_squares(moments)
+    return ScaledRidge.of(A, penalty, constant_direction(moments), symmetric=symmetric).scaled(share)
 
 
 def is_least_squares(moments: AnyMoments) -> bool:

@@ -176,15 +176,9 @@ class ScaledRidge(Solver):
 
     @classmethod
     def of(
-        cls,
-        A: FloatArray,
-        penalty: float,
-        constant: FloatArray | None,
-        *,
-        symmetric: bool,
-        share: float = 1.0,
+        cls, A: FloatArray, penalty: float, constant: FloatArray | None, *, symmetric: bool
     ) -> ScaledRidge:
-        """Return the solver whose scales come from the sums A of all data, for subsets of a share of it."""
+        """Return the solver whose scales come from the sums A of all data."""
         rows = None
         if not symmetric:
             sizes = np.linalg.norm(A, axis=1)
@@ -196,7 +190,7 @@ class ScaledRidge(Solver):
         if constant is not None and np.any(D * constant):
             v = D * constant / np.linalg.norm(D * constant)
             kept -= np.outer(v, v)
-        return cls(penalty * D[:, None] * kept * D, rows, penalty).scaled(share)
+        return cls(penalty * D[:, None] * kept * D, rows, penalty)
 
     def scaled(self, share: float) -> ScaledRidge:
         """Return the same penalty for sums over a share of the data."""
