@@ -69,8 +69,7 @@ class Combination:
     @property
     def solver(self) -> Solver:
         """How they were solved."""
-        solver: Solver = self._ratio.solver
-        return solver
+        return self._ratio.solver
 
     @property
     def replicates(self) -> MomentReplicates | None:
@@ -142,7 +141,7 @@ class Combination:
     # The ratio of moments behind the members, where there is one
 
     @cached_property
-    def _ratio(self) -> Any:
+    def _ratio(self) -> MomentReplicates:
         ratio = ratio_of(self.members)
         if ratio is None:
             kind = type(self.members).__name__
@@ -224,22 +223,18 @@ class Combination:
     # Answers and variances at points, None for theta itself
 
     def _combined(self, points: Any) -> Any:
+        failed = self.members.failed
+        width: int = 4 * len(failed)
+        answer: Any = self._controlled_mean
         if self._by_theta:
             theta, offset = to_numpy(self.theta), getattr(self.members, "offset", 0.0)
             theta = like(theta, points) if is_foreign(points) else theta
-            values = in_blocks(points, 4 * len(theta), lambda rows: self._features(rows) @ theta + offset)
-        elif self.method == "controlled":
-            values = in_blocks(points, 4 * len(self.members.failed), self._controlled_mean)
-        elif self.method != "median":
-            values = in_blocks(points, 2 * len(self.members.failed), self.members.mean)
-        else:
-            kept = ~self.members.failed
-            values = in_blocks(
-                points,
-                4 * len(kept),
-                lambda rows: locate(self._values(rows)[kept], self.method),
-            )
-        return self._shaped(values)
+            width, answer = 4 * len(theta), lambda rows: self._features(rows) @ theta + offset
+        elif self.method == "median":
+            answer = lambda rows: locate(self._values(rows)[~failed], "median")  # noqa: E731
+        elif self.method != "controlled":
+            width, answer = 2 * len(failed), self.members.mean
+        return self._shaped(in_blocks(points, width, answer))
 
     def _controlled_mean(self, points: Any) -> Any:
         """Return the mean of what the members answer beyond their known linear part."""
@@ -378,7 +373,7 @@ class Combination:
         return like(values, self.theta) if self._has_ratio else values
 
 
-def ratio_of(members: Any) -> Any:
+def ratio_of(members: Any) -> MomentReplicates | None:
     """Return the ratio of moments that members are, or that is behind their features; None for others."""
     if isinstance(members, MomentReplicates):
         return members

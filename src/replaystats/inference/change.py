@@ -23,8 +23,7 @@ RATES = np.geomspace(0.1, 10.0, 25)  # at which exponential moments of scores ar
 def _mean_scores(edges: FloatArray) -> FloatArray:
     """Return the means of the normal quantile function between successive edges in [0, 1]."""
     density = np.exp(-0.5 * ndtri(edges) ** 2) / np.sqrt(2.0 * np.pi)  # 0 at both ends
-    means: FloatArray = -np.diff(density) / np.diff(edges)
-    return means
+    return np.asarray(-np.diff(density) / np.diff(edges))
 
 
 class ChangeDetector:

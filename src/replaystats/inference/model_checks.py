@@ -192,8 +192,7 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     rank = max(1, int(np.sqrt(len(data))))
     own = np.asarray(tree.query(data / scale, k=[min(rank + 1, len(data))])[0])  # the first is itself
     distance = np.asarray(tree.query(wanted / scale, k=[rank])[0])
-    outside: BoolArray = distance[:, 0] > np.quantile(own[:, 0], 1.0 - NEGLIGIBLE)
-    return outside
+    return np.asarray(distance[:, 0] > np.quantile(own[:, 0], 1.0 - NEGLIGIBLE))
 
 
 # Do intervals cover?

@@ -68,8 +68,7 @@ def anytime_critical(
     k = np.exp((np.log(grown) - 2.0 * np.log(alpha)) / np.maximum(count, 1.0))
     finite = (k < grown) & (count > 1.0)
     squared = np.where(finite, (k - 1.0) / np.where(finite, 1.0 - k / grown, 1.0), np.inf)
-    critical: FloatArray = np.sqrt(squared * np.where(finite, count - 1.0, 1.0))
-    return critical
+    return np.asarray(np.sqrt(squared * np.where(finite, count - 1.0, 1.0)))
 
 
 def anytime_interval(

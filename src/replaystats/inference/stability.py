@@ -180,8 +180,7 @@ class Stability:
         deviation = self.replicates.sums.A[which] - linear.share * A_all
         # Two products of a (B q, q) with a (q, q) matrix instead of 2 B tiny ones.
         half = deviation @ right
-        relative: FloatArray = np.eye(len(A_all)) + (half.swapaxes(1, 2) @ left.T).swapaxes(1, 2)
-        return relative
+        return np.asarray(np.eye(len(A_all)) + (half.swapaxes(1, 2) @ left.T).swapaxes(1, 2))
 
     @cached_property
     def separation(self) -> float:

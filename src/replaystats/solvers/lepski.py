@@ -227,8 +227,7 @@ def summed_variance(
         total += moved @ root[block]
         squares += np.einsum("prk,prk->p", moved, moved)
     spread = squares - (total**2).sum(axis=1) / k
-    variance: FloatArray = np.maximum(spread, 0.0) * (k / max(k - 1, 1))
-    return variance
+    return np.asarray(np.maximum(spread, 0.0) * (k / max(k - 1, 1)))
 
 
 def largest_within(points: FloatArray, radius: FloatArray) -> int:
