@@ -44,6 +44,26 @@ def rounded(value: float, width: float = math.nan) -> str:
     return f"{value:.{max(0, digits + math.floor(math.log10(abs(value))))}e}"
 
 
+def plain(value: Any, digits: int | None = None) -> Any:
+    """Return a value as JSON can hold it: arrays as lists, and null for what is no finite number.
+
+    Examples
+    --------
+    >>> plain({"a": (1.23456789, math.nan)}, 4), plain({"a": 1.23456789})
+    ({'a': [1.235, None]}, {'a': 1.23456789})
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item, digits) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, digits) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
+        return plain(value.tolist(), digits)
+    if not isinstance(value, float):
+        return value
+    shown = value if digits is None else float(f"{value:.{digits}g}")
+    return shown if math.isfinite(value) else None
+
+
 class Shown:
     """Adds a plot, a page of its own and a notebook view to a record that has `to_frame`."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import json
-import math
 import os
 import re
 import shlex
@@ -390,21 +389,11 @@ def check_report(path: Path) -> Path:
 
 def as_json(value: Any) -> str:
     """Return JSON with every digit; what is no finite number becomes null, because JSON has none."""
+    from .._core.shown import plain  # needs NumPy
+
     if isinstance(value, dict):
         value = {"schema_version": SCHEMA_VERSION, **value}
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
-        return _finite(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def own_command() -> str:

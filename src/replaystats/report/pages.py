@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import require_extra, visible
-from .._core.shown import rounded
+from .._core.shown import plain, rounded
 from .._core.version import __version__
 from ..plots.draw import embed_figure
 
@@ -81,23 +81,14 @@ def embed_picture(path: Path) -> str:
 def embed_json(value: Any) -> str:
     r"""Return JSON that may stand inside a script element: no NaN, and nothing that could end the element.
 
+    Numbers have four digits, which is what a picture can show.
+
     Examples
     --------
     >>> embed_json({"a": [1.23456789, float("nan")], "b": "</script>"})
     '{"a":[1.235,null],"b":"\\u003c/script>"}'
     """
-    return json.dumps(_tidy(value), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-
-
-def _tidy(value: Any) -> Any:
-    """Round numbers to four digits, which is what a picture can show, and drop NaN."""
-    if isinstance(value, dict):
-        return {key: _tidy(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_tidy(item) for item in value]
-    if isinstance(value, float):
-        return float(f"{value:.4g}") if math.isfinite(value) else None
-    return value
+    return json.dumps(plain(value, 4), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 def significant(value: float | None, digits: int = 3) -> str:
