@@ -17,10 +17,8 @@ Layout    how much a table, figure or message shows.
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -28,15 +26,7 @@ THRESHOLDS = "thresholds.py"
 _CAPITALS = re.compile(r"_?[A-Z][A-Z0-9_]*$")
 KINDS = ("Rounding", "Batch", "Cost", "Format", "Layout")
 _EXEMPT = re.compile(rf"#\s*({'|'.join(KINDS)}):")
-_SKIPPED = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
+_NO_CODE = re.compile(r"\s*(#|$)")
 
 
 def code_lines(text: str) -> int:
@@ -47,16 +37,21 @@ def code_lines(text: str) -> int:
     >>> code_lines('def f():\n    "A docstring."\n\n    # a comment\n    return 1\n')
     2
     """
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in _SKIPPED:
-            lines.update(range(token.start[0], token.end[0] + 1))
+    inside: set[int] = set()  # strings of several lines: what looks blank or like a comment there is text
+    docstrings: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno != node.lineno:
+            inside.update(_lines_of(node))
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str):
-                lines.difference_update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    return len(lines)
+                docstrings.update(_lines_of(first))
+    rows = enumerate(text.split("\n"), start=1)
+    return sum(n not in docstrings and (n in inside or not _NO_CODE.match(row)) for n, row in rows)
+
+
+def _lines_of(node: ast.expr | ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def judged_numbers(text: str) -> list[str]:
