@@ -47,6 +47,8 @@ def reproduce_experiments(
     An interrupted run goes on where it stopped when the same command is given again.
     """
     with refusing(ExitCode.USAGE), resumable():
+        from joblib import cpu_count  # cores that the process may use, by its container and affinity
+
         from .cells import Settings, find_experiments
         from .rerun import reproduce
 
@@ -54,17 +56,10 @@ def reproduce_experiments(
         settings = Settings(seed=seed, beta=beta, solver=solver, repetitions=repetitions)
         command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         report = reproduce(
-            experiments, settings, out_folder, quick=quick, jobs=jobs or usable_cores(), command=command,
+            experiments, settings, out_folder, quick=quick, jobs=jobs or cpu_count(), command=command,
             progress=True, tell=lambda text: err.print(text, markup=False),
         )  # fmt: skip
     out.print(str(report), markup=False)
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use: not those that its container or its affinity rules out."""
-    from joblib import cpu_count
-
-    return int(cpu_count())
 
 
 def run_study_file(

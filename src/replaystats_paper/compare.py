@@ -2,8 +2,8 @@
 
 In the mean over the cells of an algorithm: log(ours / published), with its standard error from the scatter of
 the cells. Where all cells share one set of test points, the error of that choice is added; the scatter cannot
-show it (see `held_out`). And cell by cell: each one's distance from the others, in their scatter. What either
-comparison could have noticed is said beside it.
+show it (see `kernel.run_test_sets_cell`). And cell by cell: each one's distance from the others, in their
+scatter. What either comparison could have noticed is said beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.stats import norm, t as student
 
 from .cells import Cell
 from .journal import Journal
-from .measures import MEASURES, METHODS, REPLAYED, differences, median_of, published_record
+from .measures import MEASURES, REPLAYED, compared, published_record, quantities
 from .policy import ALGORITHMS
 
 # Agreement means within three standard errors, and as much more as it takes where few cells say how large
@@ -235,22 +235,15 @@ def _all_gaps(
             pairs.append((journal.results(cell.key)[whose], record))
     gaps: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     for measure in MEASURES if pairs else ():
-        ours = {m: _logs(median_of(result, measure, m) for result, _ in pairs) for m in METHODS}
-        theirs = {m: _logs(record[measure]["median"][m] for _, record in pairs) for m in METHODS}
-        for m in METHODS:
-            gaps[measure, m] = ours[m], theirs[m]
-        for m in REPLAYED:
-            gaps[measure, f"{m}/plain"] = ours[m] - ours["plain"], theirs[m] - theirs["plain"]
-        for m in REPLAYED:
-            gaps[measure, f"{m} > 0"] = (
-                np.array([float((differences(result, measure, m) > 0).mean()) for result, _ in pairs]),
-                np.array([record[measure][m]["frac_pos"] for _, record in pairs]),
-            )
+        ours = [quantities(result, measure) for result, _ in pairs]
+        theirs = [_published_quantities(record[measure]) for _, record in pairs]
+        for name in ours[0]:
+            gaps[measure, name] = np.array([o[name] for o in ours]), np.array([t[name] for t in theirs])
     return keys, gaps
 
 
-def _logs(values: Iterable[float]) -> np.ndarray:
-    return np.log(np.fromiter(values, dtype=np.float64))
+def _published_quantities(summary: dict[str, Any]) -> dict[str, float]:
+    return compared(summary["median"], {method: summary[method]["frac_pos"] for method in REPLAYED})
 
 
 def _test_points_errors(algorithm: str, journal: Journal) -> dict[tuple[str, str], float]:

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from replaystats import ReplayWarning
-from replaystats.toolkit import lock_file, must_be, open_own, physical_memory, versions, write_bytes
+from replaystats.toolkit import lock_file, must_be, open_own, physical_memory, track, versions, write_bytes
 
 FILE_NAME, LOCK_NAME, REPORT_NAME = "cells.jsonl", ".lock", "report.html"
 Item = TypeVar("Item")
@@ -62,7 +62,7 @@ class Journal:
         self.path = folder / FILE_NAME
         self.lines: dict[str, dict[str, Any]] = {}
         self._settings = settings.as_dict()
-        self._lock = FolderLock(folder)
+        self._lock: int | None = _locked(folder)
         try:
             self._load(tell or (lambda text: warnings.warn(text, ReplayWarning, stacklevel=4)))
         except BaseException:
@@ -96,14 +96,28 @@ class Journal:
             os.close(descriptor)
         self.lines[line["key"]] = line
 
+    def complete(
+        self, work: Callable[[Item], dict[str, Any]], items: Sequence[Item], *, jobs: int, progress: str = ""
+    ) -> None:
+        """Add work(item) for every item as it is finished, in `jobs` processes; `progress` names a bar."""
+        with closing(each(work, items, jobs)) as lines:
+            for line in track(lines, total=len(items), description=progress) if progress else lines:
+                self.append(line)
+
     def results(self, key: str) -> dict[str, Any]:
         """Return the results of a finished cell."""
         results: dict[str, Any] = self.lines[key]["results"]
         return results
 
     def close(self) -> None:
-        """Let other runs use the folder; what was read stays."""
-        self._lock.release()
+        """Let other runs use the folder; what was read stays. A second call does nothing."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_lock", None) is not None:
+            self.close()
 
     def __enter__(self) -> Journal:
         return self
@@ -155,49 +169,27 @@ def _read(text: bytes) -> dict[str, Any] | None:
     return line if whole else None
 
 
-class FolderLock:
-    """Hold a folder until `release`, or until the process ends, however it ends.
+def _locked(folder: Path) -> int:
+    """Return the descriptor by which a folder, made if it is not there, is held until it is closed.
 
     The operating system holds the lock, so that a killed run leaves none behind.
-
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there.
-
-    Raises
-    ------
-    ValueError
-        If the folder is a file, cannot be written, or is held by another run.
     """
-
-    def __init__(self, folder: Path) -> None:
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(must_be("--out", "a folder", f"the file {folder}"))
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            descriptor = open_own(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            got = f"{error.filename or folder} ({error.strerror or error})"
-            raise ValueError(must_be("--out", "a folder that can be written", got)) from error
-        if not lock_file(descriptor):
-            holder = os.read(descriptor, 32).decode(errors="replace").strip()
-            os.close(descriptor)
-            got = f"{folder}, in use by process {holder or '?'}"
-            raise ValueError(must_be("--out", "a folder that no other run is using", got))
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
-        self._descriptor: int | None = descriptor
-
-    def release(self) -> None:
-        """Give the folder back; a second call does nothing."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", None) is not None:
-            self.release()
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(must_be("--out", "a folder", f"the file {folder}"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = open_own(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        got = f"{error.filename or folder} ({error.strerror or error})"
+        raise ValueError(must_be("--out", "a folder that can be written", got)) from error
+    if not lock_file(descriptor):
+        holder = os.read(descriptor, 32).decode(errors="replace").strip()
+        os.close(descriptor)
+        got = f"{folder}, in use by process {holder or '?'}"
+        raise ValueError(must_be("--out", "a folder that no other run is using", got))
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor
 
 
 def each(function: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Generator[Result]:

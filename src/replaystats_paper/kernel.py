@@ -19,7 +19,7 @@ from replaystats.toolkit import FloatArray
 from replaystats.tuning import kernel_penalties
 
 from .cells import Cell, Settings, cell_stream
-from .measures import METHODS, REPLAYED, differences, median_of, rmse, summarise
+from .measures import MEASURES, METHODS, REPLAYED, quantities, rmse, summarise
 from .sources import Source, boston
 
 N_TEST = 100
@@ -63,13 +63,8 @@ def whole(n: int) -> ResamplingPlan:
 
 def draw_plans(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> list[ResamplingPlan]:
     """Return the plans of plain, U and V."""
-    return [
-        whole(n),
-        *(
-            make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, random_state=rng)
-            for statistic in ("U", "V")
-        ),
-    ]
+    options = {"subsample_size": k, "n_resamples": n_resamples, "random_state": rng}
+    return [whole(n), *(make_plan(n, statistic=statistic, **options) for statistic in REPLAYED)]
 
 
 def paper_fits(
@@ -115,8 +110,7 @@ def run_tuned_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
         X, y = source.draw(n, rng)
-        for row, plan in enumerate(draw_plans(n, cell["B"], cell["k"], rng)):
-            predictions[row, repetition] = fit_predict(X, y, source.points, plan, penalty(n))
+        predictions[:-1, repetition] = paper_fits(X, y, source.points, rng, cell["B"], cell["k"])
         predictions[-1, repetition], alphas[repetition] = fit_predict_loo(X, y, source.points)
     variance = np.median(predictions.var(axis=1, ddof=1), axis=1)
     error = rmse(predictions, source.also.get("true", source.truth)).mean(axis=1)
@@ -144,28 +138,13 @@ def run_test_sets_cell(cell: Cell, settings: Settings, repetitions: int) -> dict
             # The same streams for every test set: what differs between sets is, mostly, the points.
             rng = cell_stream(settings.seed, cell.key, repetition)
             X, y = source.draw(n, rng)
-            for method, plan in enumerate(draw_plans(n, N_RESAMPLES, k, rng)):
-                predictions[method, repetition] = fit_predict(X, y, source.points, plan, penalty(n))
-        collected.append(_quantities(summarise(predictions, source.truth)))
+            predictions[:, repetition] = paper_fits(X, y, source.points, rng, N_RESAMPLES, k)
+        results = summarise(predictions, source.truth)
+        collected.append({measure: quantities(results, measure) for measure in MEASURES})
     return {
-        measure: {
-            quantity: [one[measure][quantity] for one in collected] for quantity in collected[0][measure]
-        }
-        for measure in collected[0]
+        measure: {name: [one[measure][name] for one in collected] for name in collected[0][measure]}
+        for measure in MEASURES
     }
-
-
-def _quantities(results: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Return what `compare` compares: log medians, reductions and shares, by measure."""
-    found: dict[str, dict[str, float]] = {}
-    for measure in ("variance", "rmse"):
-        logs = {method: float(np.log(median_of(results, measure, method))) for method in METHODS}
-        reductions = {f"{method}/plain": logs[method] - logs["plain"] for method in REPLAYED}
-        shares = {
-            f"{method} > 0": float((differences(results, measure, method) > 0).mean()) for method in REPLAYED
-        }
-        found[measure] = {**logs, **reductions, **shares}
-    return found
 
 
 def run_table_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:

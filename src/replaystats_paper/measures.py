@@ -8,6 +8,7 @@ that a claim is judged on, and the four things that may be said of it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -76,6 +77,26 @@ def median_of(results: dict[str, Any], measure: str, method: str) -> float:
     values = np.asarray(results[measure][method], float)
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if finite.size else np.nan
+
+
+def compared(medians: Mapping[str, float], positive: Mapping[str, float]) -> dict[str, float]:
+    """Return what is compared with published numbers: logs of medians, reductions, shares of differences.
+
+    Examples
+    --------
+    >>> compared({"plain": 1.0, "U": 1.0, "V": 1.0}, {"U": 0.9, "V": 0.8})
+    {'plain': 0.0, 'U': 0.0, 'V': 0.0, 'U/plain': 0.0, 'V/plain': 0.0, 'U > 0': 0.9, 'V > 0': 0.8}
+    """
+    logs = {method: float(np.log(medians[method])) for method in METHODS}
+    reductions = {f"{method}/plain": logs[method] - logs["plain"] for method in REPLAYED}
+    return logs | reductions | {f"{method} > 0": positive[method] for method in REPLAYED}
+
+
+def quantities(results: dict[str, Any], measure: str) -> dict[str, float]:
+    """Return what is compared of our results of a cell."""
+    medians = {method: median_of(results, measure, method) for method in METHODS}
+    shares = {method: float((differences(results, measure, method) > 0).mean()) for method in REPLAYED}
+    return compared(medians, shares)
 
 
 def squared_iqr(predictions: FloatArray) -> FloatArray:

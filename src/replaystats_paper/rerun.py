@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -18,13 +17,13 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from replaystats.toolkit import check_int, track, write_bytes
+from replaystats.toolkit import check_int, write_bytes
 
 from . import cost, kernel, policy, qlearning, theory
 from .cells import Cell, Experiment, Settings
 from .claims import collect, summarise_findings
 from .definition import Definition, make_definition, read_config, shipped_studies
-from .journal import REPORT_NAME, Journal, each, write_json, write_manifest
+from .journal import REPORT_NAME, Journal, write_json, write_manifest
 from .measures import METHODS
 from .page import write_page
 from .study import compute_cell
@@ -180,12 +179,11 @@ def run_work(
     """
     check_int(jobs, "jobs", hint="It is the number of processes.")
     missing = [item for item in work if not journal.has(item[0].key, item[1])]
-    shared = [item for item in missing if not STUDIES[item[0].study].timed]
-    timed = [item for item in missing if STUDIES[item[0].study].timed]
-    for items, processes, what in ((shared, jobs, "cells"), (timed, 1, "timed cells")):
-        with closing(each(partial(compute, settings=settings), items, processes)) as lines:
-            for line in track(lines, total=len(items), description=what) if progress else lines:
-                journal.append(line)
+    for timed, processes, what in ((False, jobs, "cells"), (True, 1, "timed cells")):
+        items = [item for item in missing if STUDIES[item[0].study].timed is timed]
+        journal.complete(
+            partial(compute, settings=settings), items, jobs=processes, progress=what if progress else ""
+        )
     return len(missing)
 
 

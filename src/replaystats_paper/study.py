@@ -6,7 +6,6 @@ import inspect
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,6 @@ from replaystats.toolkit import (
     embed_picture,
     must_be,
     render,
-    track,
     write_bytes,
 )
 
@@ -33,7 +31,7 @@ from .cells import Cell, cell_stream
 from .compare import Agreement, mean_agreement
 from .definition import KNOWN_PARAMETERS, Definition
 from .figures import box, save_figure, zero_line
-from .journal import REPORT_NAME, Journal, each, write_json, write_manifest
+from .journal import REPORT_NAME, Journal, write_json, write_manifest
 from .measures import measure, rmse
 from .sources import Source, compute_arguments
 
@@ -107,9 +105,9 @@ def run_definition(
     folder = Path(out)
     with Journal(folder, definition, tell=tell) as journal:
         missing = [cell for cell in definition.cells if not journal.has(cell.key, definition.repetitions)]
-        with closing(each(partial(compute_cell, definition), missing, jobs)) as lines:
-            for line in track(lines, total=len(missing), description="cells") if progress else lines:
-                journal.append(line)
+        journal.complete(
+            partial(compute_cell, definition), missing, jobs=jobs, progress="cells" if progress else ""
+        )
         results = {cell.key: journal.results(cell.key) for cell in definition.cells}
         result = StudyResult(definition=definition, results=results, folder=folder)
         facts = {"title": definition.title, **definition.as_dict(), "cells": len(definition.cells)}

@@ -55,7 +55,7 @@ def of_replay(x, y):
 def of_ensemble(x, y):
     """Of members of which nothing is known but their predictions."""
     model = rs.ReplayRegressor(
-        LinearRegression(), resampling=rs.Resampling("U", n_resamples=60), random_state=0
+        LinearRegression(), resampling=rs.Resampling("U", n_resamples=30), random_state=0
     ).fit(x, y)
     return model.estimate_.pivot(x[:3])
 
