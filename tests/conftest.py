@@ -22,6 +22,9 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
 
+# Until all is collected nothing is let go, and to look for it takes a sixth of that time.
+gc.disable()
+
 # Modules without tests are imported by those that need them, not looked through for examples as well.
 collect_ignore_glob = ["oracles/*", "support/*", "attack/[!t]*", "attack/targets.py", "attack/trial.py"]
 
@@ -48,6 +51,7 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

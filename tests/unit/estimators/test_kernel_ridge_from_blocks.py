@@ -50,8 +50,8 @@ def test_answers_are_near_the_truth_and_say_how_near(fitted):
     score = 1 - np.mean((z - prediction) ** 2) / z.var()
     assert abs(score - fitted.oob_score_) < 0.03
     assert abs(np.mean((low <= z) & (z <= high)) - 0.9) < 0.03
-    low, high = fitted.confidence_interval(Z[:200])
-    assert np.mean((low <= truth(Z[:200])) & (truth(Z[:200]) <= high)) > 0.9
+    low, high = fitted.confidence_interval(Z[:100])
+    assert np.mean((low <= truth(Z[:100])) & (truth(Z[:100]) <= high)) > 0.9
     assert np.median(high - low) < 0.1  # 40,000 rows with noise of .5, not 10,000
     assert fitted.outside([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]]).tolist() == [False, True]
 
