@@ -60,18 +60,13 @@ def neighbor_widths(points: FloatArray, name: str) -> FloatArray:
     return np.maximum(distance, typical)
 
 
-def median_distance(points: FloatArray, name: str) -> float:
-    """Return the median distance between two of the points; `name` is the parameter that it replaces."""
+def median_gamma(points: FloatArray, name: str) -> float:
+    """Return gamma = 1 / (2 h^2), in place of the parameter `name`, with h the points' median distance."""
     distance = float(np.median(pdist(points))) if len(points) > 1 else 0.0
     if distance == 0.0:
         hint = "The median heuristic needs points that are mostly different."
         raise ValueError(must_be(name, "given", "None", hint))
-    return distance
-
-
-def median_gamma(points: FloatArray, name: str) -> float:
-    """Return gamma = 1 / (2 h^2) with h the median distance between two of the points."""
-    return 0.5 / median_distance(points, name) ** 2
+    return 0.5 / distance**2
 
 
 class GaussianBumps(Basis):

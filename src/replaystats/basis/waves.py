@@ -49,8 +49,9 @@ class PlaneWaves(Basis):
         return _flat(self._cos_sin(x))
 
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
-        rate = direction @ self._frequencies(x).T  # (N, m)
-        return _flat(_turn(self._cos_sin(x)) * rate[:, None, :])
+        rate, waves = direction @ self._frequencies(x).T, self._cos_sin(x)  # (N, m), (N, 2, m)
+        turned = array_namespace(x).stack([-waves[:, 1, ...], waves[:, 0, ...]], axis=1)
+        return _flat(turned * rate[:, None, :])
 
     def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
         frequencies = self._frequencies(x)
@@ -76,12 +77,6 @@ class PlaneWaves(Basis):
         np.sin(phase, out=waves[:, 1])
         waves *= self._waves[1]
         return waves
-
-
-def _turn(waves: FloatArray) -> FloatArray:
-    """Differentiate by the phase: (cos, sin) becomes (-sin, cos)."""
-    turned: FloatArray = array_namespace(waves).stack([-waves[:, 1, ...], waves[:, 0, ...]], axis=1)
-    return turned
 
 
 def _flat(waves: FloatArray) -> FloatArray:
@@ -142,7 +137,11 @@ class Fourier(PlaneWaves):
         )
         kind = check_choice(self.kind, "kind", ("tensor", "total"))
         period = check_per_dimension(self.period, "period", dimension, positive=True)
-        size = _tensor_size(order, dimension) if kind == "tensor" else _total_size(order, dimension)
+        if kind == "tensor":
+            size = (2 * order + 1) ** dimension
+        else:  # choose the j non-zero entries, their absolute values and their signs
+            entries = range(dimension + 1)
+            size = sum(math.comb(dimension, j) * math.comb(order, j) * 2**j for j in entries)
         hint = 'Lower the order, take kind="total", or use RandomFourier.'
         check_n_functions(size, "order", hint)
         indices = tensor_indices if kind == "tensor" else total_degree_indices
@@ -171,16 +170,6 @@ class Fourier(PlaneWaves):
     @property
     def _waves(self) -> tuple[FloatArray, float]:
         return self.frequencies, math.sqrt(2.0 / self._volume)
-
-
-def _tensor_size(order: int, dimension: int) -> int:
-    return int((2 * order + 1) ** dimension)
-
-
-def _total_size(order: int, dimension: int) -> int:
-    """Count the integer vectors whose absolute values sum to at most `order`."""
-    # Choose the j non-zero entries, their absolute values and their signs.
-    return sum(math.comb(dimension, j) * math.comb(order, j) * 2**j for j in range(dimension + 1))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -179,11 +179,8 @@ class ParquetBlocks(RowBlocks):
         if isinstance(files, (str, bytes)) or not isinstance(files, Sequence):
             hint = "The order of the rows decides which observation is which."
             raise TypeError(must_be("files", "an ordered list of paths", repr(files), hint))
-        check_instance(columns, "columns", Mapping, 'For example {"states": ["x", "v"], "rewards": "r"}.')
+        self.columns = _lists_of_columns(columns)
         self.files = [os.fspath(file if is_address(file) else check_path(file, "files")) for file in files]
-        self.columns = {
-            name: [chosen] if isinstance(chosen, str) else list(chosen) for name, chosen in columns.items()
-        }
         self._groups = [
             (file, group, length)
             for file in self.files
@@ -201,10 +198,10 @@ class ParquetBlocks(RowBlocks):
     def load(self, block: int) -> Block:
         """See the base class."""
         file, group, _ = self._groups[block]
-        wanted = sorted({column for chosen in self.columns.values() for column in chosen})
+        wanted = {column for chosen in self.columns.values() for column in chosen}
         try:
             with _opened(file) as held, _parquet().ParquetFile(held) as opened:
-                table = opened.read_row_group(group, columns=wanted)
+                table = opened.read_row_group(group, columns=sorted(wanted))
         except (OSError, ValueError) as error:
             raise PartitionError(f"{self.label(block)} cannot be read: {error}") from error
         return {name: _to_array(table, chosen) for name, chosen in self.columns.items()}
@@ -225,10 +222,7 @@ class ParquetBlocks(RowBlocks):
                 metadata, names = opened.metadata, set(opened.schema_arrow.names)
         except (OSError, ValueError) as error:  # Arrow's own errors are ValueErrors
             raise PartitionError(f"Partition {file} cannot be opened as Parquet: {error}") from error
-        missing = {column for chosen in self.columns.values() for column in chosen} - names
-        if missing:
-            rule = f"among those of {file}: {', '.join(sorted(names))}"
-            raise ValueError(must_be("columns", rule, ", ".join(sorted(missing))))
+        _check_columns(self.columns, names, file)
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
@@ -260,14 +254,8 @@ class DaskBlocks(RowBlocks):
     def __init__(self, frame: Any, *, columns: Mapping[str, Any]) -> None:
         if not (hasattr(frame, "map_partitions") and hasattr(frame, "columns")):
             raise TypeError(must_be("frame", "a data frame of Dask", type(frame).__name__))
-        check_instance(columns, "columns", Mapping, 'For example {"X": ["size", "age"], "y": "price"}.')
-        wanted = [
-            name for chosen in columns.values() for name in ([chosen] if isinstance(chosen, str) else chosen)
-        ]
-        if missing := sorted(set(wanted) - set(frame.columns)):
-            known = ", ".join(map(str, frame.columns))
-            raise ValueError(must_be("columns", f"among those of the frame: {known}", ", ".join(missing)))
-        self.frame, self.columns = frame[list(dict.fromkeys(wanted))], dict(columns)
+        wanted = _check_columns(_lists_of_columns(columns), frame.columns, "the frame")
+        self.frame, self.columns = frame[wanted], dict(columns)
         lengths = [int(length) for length in frame.map_partitions(len).compute()]
         self._parts = [(number, length) for number, length in enumerate(lengths) if length]
 
@@ -284,6 +272,21 @@ class DaskBlocks(RowBlocks):
     def label(self, block: int) -> str:
         """See the base class."""
         return f"partition {self._parts[block][0]}"
+
+
+def _lists_of_columns(columns: Any) -> dict[str, list[str]]:
+    """Return the columns of every array as a list."""
+    check_instance(columns, "columns", Mapping, 'For example {"states": ["x", "v"], "rewards": "r"}.')
+    return {name: [chosen] if isinstance(chosen, str) else list(chosen) for name, chosen in columns.items()}
+
+
+def _check_columns(columns: Mapping[str, list[str]], known: Iterable[str], where: str) -> list[str]:
+    """Return the columns that are wanted, once each, if they are known there."""
+    wanted = list(dict.fromkeys(column for chosen in columns.values() for column in chosen))
+    if missing := sorted(set(wanted) - set(known)):
+        rule = f"among those of {where}: {', '.join(sorted(map(str, known)))}"
+        raise ValueError(must_be("columns", rule, ", ".join(missing)))
+    return wanted
 
 
 def is_address(file: Any) -> bool:

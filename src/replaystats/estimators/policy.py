@@ -150,8 +150,13 @@ class PolicyEvaluation(ReplayedMoments):
         PolicyValue
             With `value` and `confidence_interval(confidence_level)`; `method` says whose value it is.
         """
-        features = mean_features(to_numpy(self._question(start_states, "start_states")), weights)
-        return PolicyValue(features=features, estimate=self.estimate_)
+        features = to_numpy(self._question(start_states, "start_states"))
+        if len(features) == 0:
+            raise ValueError(must_be("start_states", "non-empty", "none"))
+        if weights is not None:
+            weights = check_weights(weights, len(features), "weights", "start_states")
+        mean: FloatArray = np.average(features, axis=0, weights=weights)
+        return PolicyValue(features=mean[None], estimate=self.estimate_)
 
     def _noise_points(self) -> FloatArray | None:
         """Return features of some visited states: coefficients of functions that overlap mean little."""
@@ -284,13 +289,3 @@ class PolicyValue:
     def __repr__(self) -> str:
         low, high = self.confidence_interval()
         return f"PolicyValue({self.value:.4g} ({self.method}), 95 % interval {low:.4g} to {high:.4g})"
-
-
-def mean_features(features: FloatArray, weights: ArrayLike | None) -> FloatArray:
-    """Return the weighted mean of rows (m, q) as one row (1, q)."""
-    if len(features) == 0:
-        raise ValueError(must_be("start_states", "non-empty", "none"))
-    if weights is not None:
-        weights = check_weights(weights, len(features), "weights", "start_states")
-    mean: FloatArray = np.average(features, axis=0, weights=weights)
-    return mean[None]

@@ -49,13 +49,18 @@ def sum_into_units(
     if is_whole(unit):
         unit, block_length = "block", check_int(unit, "unit")
     if not isinstance(unit, str):
-        return _by_labels(moments, number_labels(unit, "unit")[1])
+        labels, n, steps = number_labels(unit, "unit")[1], moments.n_observations, one_step_each(moments)
+        if labels.size not in (n, len(steps)):
+            rule = f"a name or one label per trajectory ({n}) or per step ({len(steps)})"
+            raise ValueError(must_be("unit", rule, f"labels of shape {labels.shape}"))
+        return group_observations(moments if labels.size == n else steps, labels)
     check_choice(unit, "unit", UNITS)
     n_trajectories = moments.n_observations if isinstance(moments, FactoredMoments) else 1
     if unit == "auto":
         unit = "trajectory" if n_trajectories > 1 else "block"
     if unit == "trajectory":
-        _warn_about_pieces(parent)
+        if parent is not None and (np.diff(np.sort(parent)) == 0).any():
+            _warn("Pieces of one trajectory", " Pass unit=data.parent to keep them together.")
         return choose_form(moments)
     steps = one_step_each(moments)
     if unit == "window":
@@ -90,25 +95,12 @@ def block_labels(offsets: IntArray, block_length: int) -> IntArray:
     return labels
 
 
-def _by_labels(moments: HeldMoments, labels: IntArray) -> HeldMoments:
-    n, steps = moments.n_observations, one_step_each(moments)
-    if labels.size not in (n, len(steps)):
-        rule = f"a name or one label per trajectory ({n}) or per step ({len(steps)})"
-        raise ValueError(must_be("unit", rule, f"labels of shape {labels.shape}"))
-    return group_observations(moments if labels.size == n else steps, labels)
-
-
-def _warn_about_pieces(parent: IntArray | None) -> None:
-    if parent is not None and (np.diff(np.sort(parent)) == 0).any():
-        _warn("Pieces of one trajectory", " Pass unit=data.parent to keep them together.")
-
-
 def _warn(what: str, hint: str = "") -> None:
     message = (
         f"{what} depend on each other: the estimate is right, but intervals are too narrow unless the value "
         f'lies in the span of the basis. unit="trajectory" and unit="block" have valid ones.{hint}'
     )
-    warnings.warn(message, ReplayWarning, stacklevel=5)
+    warnings.warn(message, ReplayWarning, stacklevel=4)
 
 
 def group_observations(moments: HeldMoments, labels: IntArray) -> HeldMoments:

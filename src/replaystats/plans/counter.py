@@ -121,10 +121,11 @@ def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
     Only numbers near the expected place are sorted: those within 8 standard deviations, all where a row's
     k-th smallest is not among them.
     """
-    n = numbers.shape[1]
-    width = _WINDOW
+    n, width = numbers.shape[1], _WINDOW
     while True:
-        low, high = _window(n, k, width)
+        spread = width * (math.sqrt(k / n * (1 - k / n) / n) + 1 / n)  # one row counts where all are drawn
+        ends = (int((k / n + sign * spread) * 2**32) for sign in (-1, 1))
+        low, high = (min(max(end, 0), 2**32 - 1) - 2**31 for end in ends)
         below = xp.count_nonzero(numbers < low, axis=1)
         window = (numbers >= low) & (numbers <= high)
         near = xp.count_nonzero(window, axis=1)
@@ -139,23 +140,11 @@ def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
     return xp.astype((chosen & 0xFFFFFFFF) - 2**31, xp.int32)
 
 
-def _window(n: int, k: int, width: float) -> tuple[int, int]:
-    """Return between which numbers the k-th smallest of n is, within `width` standard deviations."""
-    spread = width * (math.sqrt(k / n * (1 - k / n) / n) + 1 / n)  # one row counts where all are drawn
-    low, high = (min(max(int((k / n + sign * spread) * 2**32), 0), 2**32 - 1) - 2**31 for sign in (-1, 1))
-    return low, high
-
-
 def _draw_rows(keys: IntArray, n: int, k: int, reference: Any) -> Any:
     """Draw k rows of every subset with replacement, shape (subsets, k)."""
     xp = array_namespace(reference)
     words = xp.asarray(keys, device=device(reference))
     counter = xp.arange(k, dtype=xp.int32, device=device(reference))[None, :]
-    return _long_number(xp, counter, words) % n
-
-
-def _long_number(xp: Any, counter: Any, words: Any) -> Any:
-    """Return 62-bit numbers of `counter` under four key words a subset, shape (b, m)."""
     upper = xp.astype(mixed(counter, words[:, :2]), xp.int64) & 0x3FFFFFFF
     lower = xp.astype(mixed(counter, words[:, 2:]), xp.int64) & 0xFFFFFFFF
-    return upper * 2**32 + lower
+    return (upper * 2**32 + lower) % n  # of 62 bits

@@ -194,20 +194,12 @@ def _draw_balanced(plan: BalancedPlan, tile: int) -> IntArray:
     laid = np.empty(TILE_SUBSETS * k, dtype=np.intp)
     for first in range(0, laid.size, n):
         begun = first % k  # observations of an unfinished piece at the end of the stream so far
-        order = _avoid(rng.permutation(n), laid[first - begun : first], k - begun if begun else 0)
+        order = rng.permutation(n)
+        if begun:  # the first that are not in the piece yet complete it; all keep their random order
+            head = order[~np.isin(order, laid[first - begun : first])][: k - begun]
+            order = np.concatenate([head, order[~np.isin(order, head)]])
         laid[first : first + n] = order[: laid.size - first]
     return laid.reshape(TILE_SUBSETS, k)
-
-
-def _avoid(order: IntArray, used: IntArray, n_head: int) -> IntArray:
-    """Reorder a random permutation so that its first `n_head` entries are not among `used`.
-
-    The unused observations keep their random order; the first of them make the head, all others the rest.
-    """
-    if used.size == 0:
-        return order
-    head = order[~np.isin(order, used)][:n_head]
-    return np.concatenate([head, order[~np.isin(order, head)]])
 
 
 # Disjoint blocks need no plan of their own: they are sums of moments (`unit_moments`), drawn like

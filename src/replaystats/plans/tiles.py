@@ -63,7 +63,8 @@ class TileDraw:
         """Return the same as truth values or small integers, which take an eighth of the memory."""
         if self.mask is not None:
             return self.mask if part is None else self.mask[:, part]
-        counted = self._sparse(np.int16 if self._largest_subset() < 2**15 else np.int32)
+        largest = int(np.diff(self.row_lists()[1]).max(initial=0))
+        counted = self._sparse(np.int16 if largest < 2**15 else np.int32)
         found: np.ndarray = (counted if part is None else counted[:, part]).toarray()
         return found
 
@@ -75,9 +76,6 @@ class TileDraw:
         rows, starts = self.row_lists()
         index = rows.astype(np.int32), starts.astype(np.int32)
         return sparse.csr_array((np.ones(rows.size, dtype), *index), shape=(starts.size - 1, self.n_rows))
-
-    def _largest_subset(self) -> int:
-        return int(np.diff(self.row_lists()[1]).max(initial=0))
 
 
 def draw_with_replacement(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> TileDraw:
