@@ -13,6 +13,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -23,14 +24,38 @@ HEAD = """# Policy values: coverage in many worlds
 
 `python benchmarks/ope_worlds.py`, then `python benchmarks/ope_page.py`, which wrote this page.
 
-Logs were drawn from {n} worlds with a known policy value (`benchmarks/worlds.py`, `odd_worlds.py`), and
-`rs.evaluate` was asked for a 95 % interval with its defaults; worlds that take long have fewer logs, and
-are drawn again where a rule that they depend on changed. *Covers* counts the logs whose answer is
-reliable; the standard error of a share from 60 logs is .03. *False alarms* are unreliable answers where
-every assumption is true. *Width* is the median width of the interval over that of the normal interval
-from as many episodes of the policy in question itself.
+Logs were drawn from {n} worlds with a known policy value (by a closed form, dynamic programming or rollouts),
+and `rs.evaluate` was asked for a 95 % interval with its defaults; worlds that take long have fewer logs.
+*Covers* counts the logs whose answer is reliable; the standard error of a share is .03 from 60 logs and .06
+from 12. *False alarms* are unreliable answers where every assumption is true. *Width* is the median width of
+the interval over that of the normal interval from as many episodes of the policy in question itself.
 
 ![Coverage where the answer is reliable, and share of reliable answers](../figures/ope_worlds.svg)
+
+## The newest worlds
+
+`python benchmarks/ope_worlds.py --logs 12 --seconds 4 --seed 2033 --only NAME --out
+benchmarks/results/ope_worlds_late.json`
+
+These {n_late} worlds (`late_worlds` in `benchmarks/odd_worlds.py`, `gymnasium_worlds` in
+`benchmarks/logged_environments.py`) were made when the rules stood, and measured with this version's code.
+Those with orders that arrive later, jumps and certain moves showed what was mended then: tests of history
+that look two steps back, centred random signs, rounding, bounds over the steps that are left. They are no
+test of these rules; doses, letters, falls and rails were made after them. In one world a hidden cause moves
+actions and outcomes: where probabilities are not logged, nothing in one step shows it, and the sentence of
+the answer names it as untested.
+
+{late}
+
+With another seed and more logs these cover: target takes one of 2 actions .95 of 144 reliable logs, words .96
+of 122, gambler .96 of 75, and the doubly robust value where the rival is hidden .94 of 119.
+
+{late_tables}
+
+## Earlier worlds
+
+`benchmarks/worlds.py`, `odd_worlds.py`: {n_first} worlds, measured before the rules that are named above and
+under "Drawn again".
 
 {summary}
 """
@@ -46,6 +71,9 @@ needs, tides, half the states and learning in six steps were made after the rule
 random order without `units=`, and the sentence says so.
 
 {summary}"""
+
+
+FAILS = "An answer is right if its method does not need what is wrong, or if it says unreliable."
 
 
 def short(x: float | None, digits: int = 2) -> str:
@@ -70,8 +98,8 @@ def summary(rows: list[dict[str, Any]]) -> str:
         f"False alarms: {alarms} of {logs} logs ({alarms / logs:.1%}) in "
         f"{len(right)} worlds where all is true."
     )
-    wide = [r["world"] for r in right if r["false_alarms"] > 0.07]
-    return said + (f" More than 7 % in: {'; '.join(wide)}." if wide else "")
+    wide = [r["world"] for r in right if r["false_alarms"] - 2.0 * np.sqrt(0.07 * 0.93 / r["logs"]) > 0.07]
+    return f"{said} More than 7 % of false alarms by two standard errors: {'; '.join(wide) or 'nowhere'}."
 
 
 def table(rows: list[dict[str, Any]], right: bool | None) -> str:
@@ -104,30 +132,44 @@ def selection(found: dict[str, Any]) -> str:
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
-    fig, ax = plt.subplots(figsize=(7.0, 0.19 * len(rows) + 1.0))
-    for i, r in enumerate(reversed(rows)):
-        color = "tab:blue" if r["assumptions_true"] else "tab:orange"
-        if r["covers_where_reliable"] is not None:
-            error = 2.0 * r["error"]
-            ax.errorbar(r["covers_where_reliable"], i, xerr=error, fmt="o", ms=3, lw=0.8, color=color)
-        ax.plot(r["reliable"], i, "|", color="0.4")
-    ax.axvline(0.95, color="0.7", lw=0.8)
-    ax.set_yticks(range(len(rows)), [r["world"] for r in reversed(rows)], fontsize=6)
-    ax.set(xlim=(-0.02, 1.05), ylim=(-1, len(rows)))
-    ax.set_xlabel(
-        "points: coverage of reliable answers, with two standard errors; bars: share reliable", fontsize=7
-    )
+    half = -(-len(rows) // 2)
+    fig, axes = plt.subplots(1, 2, figsize=(12.0, 0.19 * half + 1.0), sharex=True)
+    for ax, part in zip(axes, (rows[:half], rows[half:]), strict=True):
+        for i, r in enumerate(reversed(part)):
+            color = "tab:blue" if r["assumptions_true"] else "tab:orange"
+            if r["covers_where_reliable"] is not None:
+                error = 2.0 * r["error"]
+                ax.errorbar(r["covers_where_reliable"], i, xerr=error, fmt="o", ms=3, lw=0.8, color=color)
+            ax.plot(r["reliable"], i, "|", color="0.4")
+        ax.axvline(0.95, color="0.7", lw=0.8)
+        ax.set_yticks(range(len(part)), [r["world"] for r in reversed(part)], fontsize=6)
+        ax.set(xlim=(-0.02, 1.05), ylim=(len(part) - half - 1, len(part)))
+        ax.set_xlabel(
+            "points: coverage of reliable answers, with two standard errors; bars: share reliable", fontsize=7
+        )
     fig.tight_layout()
     fig.savefig(FIGURE, metadata={"Date": None})
 
 
 def main() -> None:
     rows = json.loads((RESULTS / "ope_worlds.json").read_text("utf-8"))["rows"]
+    late = json.loads((RESULTS / "ope_worlds_late.json").read_text("utf-8"))["rows"]
+    late_tables = [
+        f"### Newest: all assumptions are true\n\n{table(late, True)}",
+        f"### Newest: an assumption fails\n\n{FAILS}\n\n{table(late, False)}",
+    ]
+    said = HEAD.format(
+        n=len(rows) + len(late),
+        n_late=len(late),
+        n_first=len(rows),
+        late=summary(late),
+        late_tables="\n\n".join(late_tables),
+        summary=summary(rows),
+    )
     parts = [
-        HEAD.format(n=len(rows), summary=summary(rows)),
-        "## All assumptions are true\n\n" + table(rows, True) + "\n",
-        "## An assumption fails\n\nAn answer is right if its method does not need what is wrong, or if it "
-        "says unreliable.\n\n" + table(rows, False) + "\n",
+        said,
+        "### All assumptions are true\n\n" + table(rows, True) + "\n",
+        f"### An assumption fails\n\n{FAILS}\n\n{table(rows, False)}\n",
     ]
     again = json.loads((RESULTS / "ope_worlds_again.json").read_text("utf-8"))["rows"]
     parts.append(AGAIN.format(summary=summary(again)) + "\n\n" + table(again, None) + "\n")
@@ -141,7 +183,7 @@ def main() -> None:
             + "\n"
         )
     PAGE.write_text("\n".join(parts), encoding="utf-8")
-    draw(rows)
+    draw([*late, *rows])
 
 
 if __name__ == "__main__":
