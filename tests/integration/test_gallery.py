@@ -52,6 +52,7 @@ def test_linear_quadratic_values_lie_within_three_standard_errors() -> None:
         assert distance.max() < np.sqrt(37.7)
 
 
+@pytest.mark.slow
 def test_cartpole_needs_its_ends() -> None:
     pytest.importorskip("gymnasium")
     page = run("cartpole")

@@ -20,6 +20,7 @@ def test_a_log_without_a_goal_is_named():
         ).fit(data)
 
 
+@pytest.mark.slow
 def test_random_pushes_teach_to_balance():
     """Section of the docs, one log of 1000 episodes: 399 to 500 of 500 steps in ten such logs."""
     gymnasium = pytest.importorskip("gymnasium")

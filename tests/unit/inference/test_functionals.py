@@ -19,6 +19,7 @@ from replaystats.inference.functionals import (
 from replaystats.inference.noise import noise_of
 from replaystats.inference.pivot import interval as interval_of
 from replaystats.inference.producers import difference, mean_pivot, simultaneous_level
+from support.cases import slow_except
 
 
 def functional_intervals(moments, X, **options):
@@ -87,7 +88,8 @@ def test_unseen_events_leave_no_interval_of_width_zero():
     assert high == pytest.approx(1 - 0.05 ** (1 / 50))
 
 
-@pytest.mark.parametrize("table", [True, False])  # with a state that is only ever an end, and without
+# With a state that is only ever an end, and without.
+@pytest.mark.parametrize("table", slow_except([True], [True, False]))
 def test_rare_rewards_are_covered_for_every_probability(table):
     """Exactly, by enumeration: every count of rewards has its interval, and its binomial probability."""
     n, counts = 60, np.arange(31)

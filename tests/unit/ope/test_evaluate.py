@@ -311,9 +311,10 @@ def test_interval_covers_the_value(off_policy, numbers):
     assert hits / 200 > 0.93 - 3 * np.sqrt(0.05 * 0.95 / 200)
 
 
+@pytest.mark.slow
 def test_an_impossible_value_is_called_so():
     """LSTDQ on CartPole gave 110.5 where no more than 100 is possible."""
-    data = pole(25, noise=0.5)
+    data = pole(40, noise=0.5)
     basis = rs.basis.Standardized(rs.basis.Polynomial(2, 4))
     found = rs.evaluate(data, balance(0.2), discount=0.99, basis=basis, method="LSTDQ")
     assert not found.reliable
@@ -323,10 +324,11 @@ def test_an_impossible_value_is_called_so():
     assert found.interval.low <= found.value <= found.interval.high
 
 
+@pytest.mark.slow
 def test_a_basis_that_is_too_small_is_rejected():
     """CartPole with a small basis: 85.9 [82.1, 89.6] was reported; the truth was 92.4."""
     basis = rs.basis.Standardized(rs.basis.Polynomial(1, 4))
-    found = rs.evaluate(pole(40), discount=0.99, basis=basis, method="LSTD")
+    found = rs.evaluate(pole(60), discount=0.99, basis=basis, method="LSTD")
     assert any("functions outside the basis" in reason for reason in found.failed_checks)
 
 
@@ -413,6 +415,7 @@ def test_what_no_log_can_contradict_is_said():
     assert "confounding" not in rs.evaluate(bandit, always, discount=1.0, behavior=np.full(60, 0.5)).sentence
 
 
+@pytest.mark.slow
 def test_a_hidden_severity_that_moved_treatment_and_outcome_is_seen():
     """A noisy reading is logged; what doctors saw is in earlier readings and rewards."""
     rng = np.random.default_rng(3)

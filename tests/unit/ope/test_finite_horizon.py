@@ -117,6 +117,7 @@ def test_a_horizon_shorter_than_the_log():
     assert ends.low[0] <= line_truth(6, 0.95) <= ends.high[0]
 
 
+@pytest.mark.slow
 def test_a_season_in_no_column_is_valued_step_by_step():
     """A real state and a push whose sign turns at half time: pooled steps do not hold."""
     rng = np.random.default_rng(8)
@@ -132,11 +133,11 @@ def test_a_season_in_no_column_is_valued_step_by_step():
                 column.append(new)
         return np.stack([*states, *columns[0]], axis=1), *(np.stack(c, axis=1) for c in columns[1:])
 
-    truth = run(0.8, 30_000)[1].sum(axis=1).mean()
-    states, rewards, actions = run(0.5, 140)
+    truth = run(0.8, 100_000)[1].sum(axis=1).mean()
+    states, rewards, actions = run(0.5, 200)
     data = rs.Trajectories(states, rewards, actions, terminated=True)
     policy = lambda s: np.tile(TARGET, (len(s), 1))  # noqa: E731
-    found = rs.evaluate(data, policy, discount=1.0, behavior=np.full(1120, 0.5))
+    found = rs.evaluate(data, policy, discount=1.0, behavior=np.full(1600, 0.5))
     by_name = {one.name: one for one in found.estimates}
     apart = by_name["doubly robust, each step apart"]
     assert apart.interval.low <= truth <= apart.interval.high

@@ -81,6 +81,7 @@ def test_large_tables_are_counted_with_an_interval(name):
     assert found.interval.low < exact_value(name, 0.9) < found.interval.high
 
 
+@pytest.mark.slow
 def test_blackjack_is_a_table_of_tuples():
     data = random_log("Blackjack-v1", 300)
     found = rs.evaluate(data, lambda s: (s[:, 0] < 17).astype(int), discount=0.99, n_actions=2)

@@ -103,6 +103,7 @@ def test_a_policy_that_leaves_the_log_is_held_back_and_gets_bounds():
     assert "nothing was logged" in " ".join(found.notes)
 
 
+@pytest.mark.slow
 def test_start_states_spread_farther_than_later_ones_hold_nobody_back():
     """Start states in the tail have neighbours nearer to the middle, once an episode, not at every step."""
     rng = np.random.default_rng(0)
@@ -248,6 +249,7 @@ def test_the_value_of_continuous_actions_needs_no_densities(seed):
     assert np.diff(found.interval)[0] < 0.1 * np.diff(found.bounds)[0]
 
 
+@pytest.mark.slow
 def test_the_value_lies_within_the_interval_where_products_leave_few_episodes():
     data, chances = walk(60, 40)
     found = rs.evaluate(data, homeward, discount=DISCOUNT, behavior=chances)

@@ -283,6 +283,7 @@ def test_a_cell_that_departs_is_found_and_others_are_not(journal, rng):
     assert [one.t for one in found if one.measure == "rmse"][3] == pytest.approx(t)
 
 
+@pytest.mark.statistical
 def test_a_small_grid_agrees_with_the_published_numbers(tmp_path):
     """Three cells of policy evaluation at the published M.
 

@@ -143,14 +143,15 @@ def test_it_runs_by_name_only():
     assert find_experiments(["all", "qlearning"])[-1].name == "qlearning"
 
 
+@pytest.mark.statistical
 def test_the_orderings_of_the_maze_show_in_a_small_one():
     """The 8 x 8 maze has the shape of the full study at capacities a few dozen times smaller."""
 
     def returns(capacity, ratio):
         rule = Rule(n_episodes=15, timeout=1000, ratio=ratio)
-        runs = Lockstep(ring_maze(8), rule, np.full(32, capacity)).run(np.random.default_rng([8, capacity]))
+        runs = Lockstep(ring_maze(8), rule, np.full(48, capacity)).run(np.random.default_rng([8, capacity]))
         late = runs.returns[:, 5:].mean(axis=1)
-        return late.mean(), late.std(ddof=1) / np.sqrt(32)
+        return late.mean(), late.std(ddof=1) / np.sqrt(48)
 
     def clearly_more(one, other):
         return one[0] - other[0] > 4 * np.hypot(one[1], other[1])

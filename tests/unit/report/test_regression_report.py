@@ -14,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import replaystats as rs
 from replaystats.report.regression import Regression
+from support.cases import slow_except
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(size=(60, 2))
@@ -44,7 +45,7 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=slow_except(["kernel", "trees", "words"], MODELS))
 def model(request):
     return MODELS[request.param]()
 
