@@ -36,7 +36,7 @@ from ..solvers import Ridge
 from ..tuning.kernel_folds import FoldFits, n_learnt
 from ..tuning.kernel_full import KernelParameters
 from ..tuning.penalties import kernel_penalties
-from ._regression_intervals import Calibration, FoldCalibration
+from ._regression_intervals import Calibration
 from .regression import ReplayedRegression
 
 _NO_BIAS = (
@@ -233,14 +233,12 @@ class AnswersOfKernelRidge(ReplayedRegression):
         """Take residuals and spreads from fits that learnt everything without a fold."""
         residuals, spreads = self._targets - folds.predictions, folds.spreads()
         if spreads is None:
-            own = FoldCalibration(folds.fold, folds.values)
-            return Calibration(folds.predictions, residuals, folds=own)
+            return Calibration(folds.predictions, residuals, folds=folds)
         rows = np.empty((len(residuals), 1))
         for number, spread in enumerate(spreads):
             held = folds.fold == number
             rows[held, 0] = spread(self.X_fit_[held])
-        own = FoldCalibration(folds.fold, folds.values, spreads)
-        return Calibration(folds.predictions, residuals, folds=own, spread=rows)
+        return Calibration(folds.predictions, residuals, folds=folds, spread=rows, fold_spreads=spreads)
 
     def _spread(self) -> Spread | None:
         """Return what the process behind the fit expects at new points; None where k(x, x) is unknown."""

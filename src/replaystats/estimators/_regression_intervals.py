@@ -30,27 +30,10 @@ from ..inference.new_observation import (
 )
 from ..inference.pivot import Interval
 from ..kernel.predictive import LocalNoise, Spread, beyond_columns
+from ..tuning.kernel_folds import FoldFits
 
 GROUPS_HINT = "It is a function of the rows, or the name or the number of a column."
 Grouping = Callable[[Any], Any] | str | int | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FoldCalibration:
-    """Fits without a fold of the rows: fold of every row, values (K, t, n_outputs) and spreads at points.
-
-    Without spreads they are the same everywhere.
-    """
-
-    fold: IntArray
-    values: Callable[[Any], FloatArray]
-    spreads: list[Spread] | None = None
-
-    def at(self, points: Any) -> tuple[FloatArray, FloatArray]:
-        """Return values and spreads of the fits, shape (K, t, n_outputs) or fewer."""
-        if self.spreads is None:
-            return self.values(points), np.ones((1, 1, 1))
-        return self.values(points), np.stack([spread(points) for spread in self.spreads])[:, :, None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,21 +48,24 @@ class Calibration:
         Where the fits are members: which of them left the row out.
     changes : callable or None
         Takes points, returns what leaving out single rows changes there, or how few of them change anything.
-    folds : FoldCalibration or None
+    folds : FoldFits or None
         Where the fits left out folds. One of these three is given.
     spread : ndarray of shape (n, 1) or None
         Relative size of the error expected at every row by fits without it.
     spread_at : Spread or None
         Takes points (m, p), returns the same there, shape (m,).
+    fold_spreads : list of Spread or None
+        The same for every fit without a fold; None where spreads are the same everywhere.
     """
 
     predictions: FloatArray
     residuals: FloatArray
     left_out: LeftOutRows | None = None
     changes: Callable[[Any], Changes | float] | None = None
-    folds: FoldCalibration | None = None
+    folds: FoldFits | None = None
     spread: FloatArray | None = None
     spread_at: Spread | None = None
+    fold_spreads: list[Spread] | None = None
 
     @property
     def standardized(self) -> FloatArray:
@@ -337,8 +323,11 @@ class PredictsNewObservations(ABC):
         sizes = np.abs(known.standardized / scale)[rows]
 
         def values(part: slice) -> tuple[FloatArray, FloatArray]:
-            means, spreads = folds.at(take_rows(here, part))
-            return means, np.broadcast_to(spreads * there[part], means.shape)
+            some, spread = take_rows(here, part), there[part]
+            if known.fold_spreads is not None:
+                spread = spread * np.stack([at(some) for at in known.fold_spreads])[:, :, None]
+            means = folds.values(some)
+            return means, np.broadcast_to(spread, means.shape)
 
         groups = None if self._units is None else self._units[rows]
         return RowsOfFolds(folds.fold[rows], sizes, groups), values

@@ -19,8 +19,8 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.executors import Executor, make_executor
 from ..engine.replicate import report_failures
 from ..plans import ResamplingPlan
-from .problem import CACHED_BYTES, KernelProblem, check_subsets
-from .scaling import Scaling, redraw_constant
+from .problem import CACHED_BYTES, KernelProblem, SubsetFits, check_subsets
+from .scaling import redraw_constant
 
 # Batch: kernel values that one task of a parallel run computes: enough to pay for starting it.
 _VALUES_PER_TASK = 2**23
@@ -34,18 +34,12 @@ class KernelRidgeReplicates:
 
     Attributes
     ----------
-    dual : ndarray of shape (B, k, n_outputs)
-        Dual coefficients; 0 where `failed`.
-    intercept : ndarray of shape (B, n_outputs)
-        What was taken off y before the fit.
+    fits : SubsetFits
+        Dual coefficients and intercepts, and the units of each subset if it has some.
     indices : ndarray of int, shape (B, k)
         The observations of every subset, after redraws.
-    failed : ndarray of bool, shape (B,)
-        Subsets whose matrix is not positive definite. They take no part in averages.
     n_redrawn : int
         Draws that were thrown away because a column was constant.
-    subset_scaling : Scaling or None
-        Units of each subset.
     problem : KernelProblem
         Points and targets in shared units if there are any, kernel and penalty.
     plan : ResamplingPlan
@@ -58,12 +52,9 @@ class KernelRidgeReplicates:
         What to do about further subsets that fail.
     """
 
-    dual: FloatArray
-    intercept: FloatArray
+    fits: SubsetFits
     indices: IntArray
-    failed: BoolArray
     n_redrawn: int
-    subset_scaling: Scaling | None
     problem: KernelProblem
     plan: ResamplingPlan
     drawn: ResamplingPlan
@@ -71,17 +62,30 @@ class KernelRidgeReplicates:
     on_failure: str = "warn"
 
     @property
-    def averaging_weights(self) -> FloatArray:
-        """Weights of the subsets in an average, shape (B,): the plan's, without the failed ones."""
-        return self.plan.member_weights(self.failed)
+    def failed(self) -> BoolArray:
+        """Subsets whose matrix is not positive definite, shape (B,). They take no part in averages."""
+        return self.fits.failed
 
     def values(self, X: FloatArray) -> FloatArray:
         """Return the prediction of every subset at X (m, p), shape (B, m, n_outputs)."""
-        return _predict_members(self, X, make_executor(self.n_jobs))
+        executor = make_executor(self.n_jobs)
+        if self.fits.scaling is None:
+            members = _shared_members(self, X, executor)
+            members += self.fits.intercept[:, None, :]  # in place: they may be large
+            return members
+        tasks = _subset_tasks(self, len(X))
+        return np.concatenate(executor.map(lambda subsets: _own_members(self, X, subsets), tasks))
 
     def mean(self, X: FloatArray) -> FloatArray:
         """Return the average prediction at X (m, p), shape (m, n_outputs)."""
-        return _predict_mean(self, X, make_executor(self.n_jobs))
+        weights, executor = self.plan.member_weights(self.failed), make_executor(self.n_jobs)
+        if self.fits.scaling is None:
+            return _shared_mean(self, X, weights, executor) + weights @ self.fits.intercept
+        parts = executor.map(
+            lambda subsets: np.tensordot(weights[subsets], _own_members(self, X, subsets), axes=1),
+            _subset_tasks(self, len(X)),
+        )
+        return np.asarray(sum(parts))
 
     def linear(self, X: Any) -> None:
         """Return None: how an observation moves a kernel fit is not known in closed form."""
@@ -90,22 +94,15 @@ class KernelRidgeReplicates:
         """Return the fits with `n_more` further subsets; the first ones are not computed again."""
         more = _fit_from(len(self), self.problem, self.drawn.extend(n_more), self.n_jobs, self.on_failure)
         report_failures(more.failed, self.on_failure, explain_failures)
-        scalings = [part for part in (self.subset_scaling, more.subset_scaling) if part is not None]
-        return replace(
-            more,
-            dual=np.concatenate([self.dual, more.dual]),
-            intercept=np.concatenate([self.intercept, more.intercept]),
-            indices=np.concatenate([self.indices, more.indices]),
-            failed=np.concatenate([self.failed, more.failed]),
-            subset_scaling=Scaling.joined(scalings),
-        )
+        indices = np.concatenate([self.indices, more.indices])
+        return replace(more, fits=SubsetFits.joined([self.fits, more.fits]), indices=indices)
 
     def refit(self, y: FloatArray) -> KernelRidgeReplicates:
         """Return the fits of other targets (n, n_outputs) on the same subsets."""
         return _fit_from(0, self.problem.with_targets(y), self.plan, self.n_jobs, self.on_failure)
 
     def __len__(self) -> int:
-        return len(self.dual)
+        return len(self.indices)
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -154,14 +151,10 @@ def _fit_from(
     ready = problem.with_gram_if_cheaper(indices.shape)
     step = max(1, _VALUES_PER_TASK // indices.shape[1] ** 2)
     tasks = [indices[first : first + step] for first in range(0, len(indices), step)]
-    fits = make_executor(n_jobs).map(ready.fit, tasks)
     return KernelRidgeReplicates(
-        dual=np.concatenate([fit.dual for fit in fits]),
-        intercept=np.concatenate([fit.intercept for fit in fits]),
+        fits=SubsetFits.joined(make_executor(n_jobs).map(ready.fit, tasks)),
         indices=indices,
-        failed=np.concatenate([fit.failed for fit in fits]),
         n_redrawn=n_redrawn,
-        subset_scaling=Scaling.joined([fit.scaling for fit in fits if fit.scaling is not None]),
         problem=problem,
         plan=plan,
         drawn=drawn,
@@ -190,29 +183,6 @@ def explain_failures(n_failed: int, n_members: int) -> str:
 # the B x n matrix of their coefficients. Units of each subset's own (as in KRLS) leave no such short cut.
 
 
-def _predict_mean(replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor) -> FloatArray:
-    """Return the average prediction at X (m, p), shape (m, n_outputs)."""
-    weights = replicates.averaging_weights
-    if replicates.subset_scaling is None:
-        return _shared_mean(replicates, X, weights, executor) + weights @ replicates.intercept
-    parts = executor.map(
-        lambda subsets: np.tensordot(weights[subsets], _own_members(replicates, X, subsets), axes=1),
-        _subset_tasks(replicates, len(X)),
-    )
-    return np.asarray(sum(parts))
-
-
-def _predict_members(replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor) -> FloatArray:
-    """Return the prediction of every subset at X (m, p), shape (B, m, n_outputs)."""
-    if replicates.subset_scaling is None:
-        members = _shared_members(replicates, X, executor)
-        members += replicates.intercept[:, None, :]
-        return members
-    tasks = _subset_tasks(replicates, len(X))
-    parts = executor.map(lambda subsets: _own_members(replicates, X, subsets), tasks)
-    return np.concatenate(parts)
-
-
 def _shared_mean(
     replicates: KernelRidgeReplicates, X: FloatArray, weights: FloatArray, executor: Executor
 ) -> FloatArray:
@@ -220,7 +190,7 @@ def _shared_mean(
     used, compact = _used_points(replicates)
     collapsed = [
         np.bincount(compact.ravel(), (weights[:, None] * dual).ravel(), minlength=len(used))
-        for dual in np.moveaxis(replicates.dual, 2, 0)
+        for dual in np.moveaxis(replicates.fits.dual, 2, 0)
     ]
     coefficients = np.stack(collapsed, axis=1)  # (n_used, n_outputs)
     X = _shared_units(replicates, X)
@@ -236,9 +206,9 @@ def _shared_mean(
 
 def _shared_members(replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor) -> FloatArray:
     """Return all coefficients times k(x_i, x), shape (B, m, n_outputs)."""
-    n_subsets, _, n_outputs = replicates.dual.shape
+    n_subsets, _, n_outputs = replicates.fits.dual.shape
     used, compact = _used_points(replicates)
-    coefficients = _coefficient_matrix(replicates.dual, compact, len(used))
+    coefficients = _coefficient_matrix(replicates.fits.dual, compact, len(used))
     X = _shared_units(replicates, X)
 
     def predict(rows: slice) -> FloatArray:
@@ -282,9 +252,9 @@ def _coefficient_matrix(dual: FloatArray, compact: IntArray, n_used: int) -> spa
 
 def _own_members(replicates: KernelRidgeReplicates, X: FloatArray, subsets: slice) -> FloatArray:
     """Return predictions of some subsets, each in the units of its own, shape (b, m, n_outputs)."""
-    assert replicates.subset_scaling is not None
-    indices, dual = replicates.indices[subsets], replicates.dual[subsets]
-    scaling = replicates.subset_scaling[subsets]
+    assert replicates.fits.scaling is not None
+    indices, dual = replicates.indices[subsets], replicates.fits.dual[subsets]
+    scaling = replicates.fits.scaling[subsets]
     (n_subsets, k, n_outputs), p = dual.shape, X.shape[1]
     members = np.empty((n_subsets, len(X), n_outputs))
     values = min(CACHED_BYTES, memory_budget() // 3) // 8
@@ -296,13 +266,13 @@ def _own_members(replicates: KernelRidgeReplicates, X: FloatArray, subsets: slic
         points = units(replicates.problem.points[indices[part]])
         for rows in _steps(len(X), n_rows):
             np.matmul(kernel(units(X[rows]), points, work=work), dual[part], out=members[part, rows])
-    members += replicates.intercept[subsets, None, :]
+    members += replicates.fits.intercept[subsets, None, :]
     return members
 
 
 def _subset_tasks(replicates: KernelRidgeReplicates, n_rows: int) -> Iterator[slice]:
     """Cut the subsets so that a task is worth starting and its predictions fit into the budget."""
-    n_subsets, k, n_outputs = replicates.dual.shape
+    n_subsets, k, n_outputs = replicates.fits.dual.shape
     worth = _VALUES_PER_TASK // max(1, n_rows * k)
     return _steps(n_subsets, max(1, min(worth, memory_budget() // (24 * n_rows * n_outputs))))
 

@@ -26,7 +26,7 @@ from ..kernel.features import FeatureUnits, n_parts, sum_parts
 from ..moments import Moments
 from .kernel_folds import needs_folds
 from .kernel_full import FullFit, KernelParameters, KernelSettings, resolve_whole_fit
-from .kernel_methods import Features, choose_penalty, find_landmarks, resolve_features
+from .kernel_methods import Features, choose_penalty, feature_units, find_landmarks, resolve_features
 
 
 class Sample(NamedTuple):
@@ -113,10 +113,7 @@ def resolve_blocks(
         y = problem.y + problem.shared_intercept - sample.mean
         whole = replace(whole, problem=replace(problem, y=y, shared_intercept=sample.mean))
     landmarks = None if by_basis else find_landmarks(whole, n)
-    if landmarks is None:
-        units = FeatureUnits.of_basis(whole.problem, whole.parameters.method, rng)
-    else:
-        units = FeatureUnits.of_landmarks(whole.problem, landmarks)
+    units = feature_units(whole, landmarks)
     moments, y_square = sum_blocks(units, source, whole.problem.shared_intercept, rng, whole)
     penalty = choose_penalty(moments, y_square, n) if whole.free else None
     return resolve_features(whole, Features(units, moments, penalty, landmarks), None, n)

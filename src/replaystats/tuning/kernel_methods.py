@@ -85,16 +85,19 @@ def find_landmarks(whole: FullFit, n: int | None = None) -> Landmarks:
     )
 
 
+def feature_units(whole: FullFit, landmarks: Landmarks | None) -> FeatureUnits:
+    """Return Nystroem features of the landmarks, or those of the given basis."""
+    if landmarks is None:
+        return FeatureUnits.of_basis(whole.problem, whole.parameters.method, whole.rng)
+    return FeatureUnits.of_landmarks(whole.problem, landmarks)
+
+
 def sum_features(whole: FullFit, landmarks: Landmarks | None) -> Features:
     """Sum Nystroem features, or those of the given basis, over blocks of rows; choose their penalty.
 
     Some hundred rows may have missed how rough the function is: the sums over all of them tell.
     """
-    problem = whole.problem
-    if landmarks is None:
-        units = FeatureUnits.of_basis(problem, whole.parameters.method, whole.rng)
-    else:
-        units = FeatureUnits.of_landmarks(problem, landmarks)
+    problem, units = whole.problem, feature_units(whole, landmarks)
     y = problem.y.reshape(whole.y.shape)
     moments = block_moments(units, whole.X, y, whole.sample_weight, units=whole.units, rng=whole.rng)
     weight = 1.0 if whole.sample_weight is None else whole.sample_weight[:, None]

@@ -133,7 +133,7 @@ def test_neither_budget_nor_workers_change_the_answer(standardize):
     wide = fit(X, y, plan, **options)
     with rs.config_context(memory_budget=2**20):
         narrow = fit(X, y, plan, n_jobs=2, **options)
-    assert_allclose(narrow.dual, wide.dual, rtol=1e-9, atol=1e-11)
+    assert_allclose(narrow.fits.dual, wide.fits.dual, rtol=1e-9, atol=1e-11)
     for how in ("mean", "values"):
         expected = getattr(wide, how)(X_test)
         with rs.config_context(memory_budget=2**20):
