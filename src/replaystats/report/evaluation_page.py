@@ -11,7 +11,7 @@ from .._core.thresholds import MAJORITY
 from ..ope import Comparison, Evaluation
 from ..plots.draw import draw_histogram, draw_steps
 from ..plots.results import finding, finding_of_comparison, plot_comparison, plot_evaluation
-from .pages import checksum, hero_figure, page_figure, percent, render, significant
+from .pages import checksum, hero_figure, percent, picture_of, render, significant
 
 # Layout: rows of the table of influential groups, and actions that are listed.
 _INFLUENTIAL, _ACTIONS = 5, 12
@@ -61,7 +61,8 @@ def evaluation_page(
             "notes": [phrase(note) for note in found.notes],
             "hero": _hero(found, comparison),
             "facts": [_ends(found), *facts],
-            "figures": _figures(every[whose], f" ({whose})" if whose else ""),
+            "figures": _pictures(every[whose]), "shown": every[whose],
+            "whose": f" ({whose})" if whose else "",
             "found": found, "comparison": comparison, "every": every, "value_rows": value_rows,
             "influential": _influential, "command": command,
             "data": data or f"SHA-256 of the returns {checksum(found.log.returns.tobytes())}",
@@ -183,40 +184,21 @@ def _influential(found: Evaluation) -> list[tuple[int, float]]:
     return [(int(i), float(shifts[i])) for i in np.argsort(-np.abs(shifts), kind="stable")[:_INFLUENTIAL]]
 
 
-def _figures(found: Evaluation, whose: str) -> list[dict[str, str]]:
-    """Return plots of the log, and of a policy on it; `whose` says of which where there are several."""
+def _pictures(found: Evaluation) -> dict[str, Any]:
+    """Return plots of the log, and of a policy on it, with whether that of returns has a line."""
     log = found.log
     # The value of another policy, or one that goes on behind the last step, is no mean of these returns.
     line = found.value if log.on_policy and log.ends.completed_share == 0 else None
-    seen = f"{log.n_episodes:,} logged episodes"
-    caption = "discounted returns of logged episodes, under the logging policy."
-    caption += " The line is the reported value." * (line is not None)
-    drawn = draw_histogram(log.returns, "discounted return as logged", line=line)
-    figures = [page_figure("Returns", f"Histogram of the returns of {seen}.", caption, drawn)]
+    drawn = {"returns": draw_histogram(log.returns, "discounted return as logged", line=line)}
     if len(log.by_step) > 1:
-        alt = f"Mean discounted reward of {len(log.by_step)} steps as logged."
-        caption = "the mean discounted reward of each step. If the last steps add much, later ones would too."
-        figures.append(
-            page_figure("Value by step", alt, caption, draw_steps(log.by_step, "mean discounted reward"))
-        )
+        drawn["steps"] = draw_steps(log.by_step, "mean discounted reward")
     if log.effective_by_step is not None and len(log.effective_by_step) > 1:
-        caption = (
-            "effective number of episodes after the probability ratios of so many steps. Where few are left, "
-            "importance sampling says little."
-        )
-        alt = f"Effective episodes after each of {len(log.effective_by_step)} steps."
-        drawn = draw_steps(log.effective_by_step, "effective episodes", low=0.0)
-        figures.append(page_figure(f"Effective sample size by step{whose}", alt, caption, drawn))
+        drawn["effective"] = draw_steps(log.effective_by_step, "effective episodes", low=0.0)
     positive = log.returns[:0] if log.ratios is None else log.ratios[log.ratios > 0]
     if log.ratios is not None and len(positive) > 1:
         zeros = len(log.ratios) - len(positive)
         xlabel = "log10 of the ratio" + f" ({zeros:,} are 0)" * (zeros > 0)
-        exponents = np.asarray(
-            np.log10(positive).round(9), dtype=np.float64
-        )  # equal up to rounding stay equal
-        drawn = draw_histogram(exponents, xlabel)
-        caption = "probability of an episode's actions under the policy, divided by that under the log."
-        figures.append(
-            page_figure(f"Probability ratios{whose}", f"Histogram of the ratios of {seen}.", caption, drawn)
-        )
-    return figures
+        exponents = np.asarray(np.log10(positive), dtype=np.float64)
+        drawn["ratios"] = draw_histogram(exponents.round(9), xlabel)  # equal up to rounding stay equal
+    nothing = dict.fromkeys(("steps", "effective", "ratios"))
+    return nothing | {name: picture_of(ax) for name, ax in drawn.items()} | {"line": line is not None}

@@ -54,8 +54,8 @@ def render(template: str, context: dict[str, Any], *, package: str = __package__
     return visible(str(environment.get_template(template).render({**about, **context})))
 
 
-def page_figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:
-    """Return a plot for a page, with a line on how to read it; no axis has a factor or an offset."""
+def picture_of(ax: Any) -> str:
+    """Return a plot as a data address; no axis has a factor or an offset."""
     for axis in (ax.xaxis, ax.yaxis):
         largest = max(map(abs, axis.get_view_interval()))
         if axis.get_scale() == "linear" and not 1e-3 <= largest < 1e4:
@@ -64,13 +64,13 @@ def page_figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]
             axis.get_major_formatter().set_useOffset(False)
     if ax.get_xscale() == "linear":
         ax.locator_params(axis="x", nbins=5)  # prices in the hundred thousands fit side by side
-    picture = embed_figure(ax.figure)
-    return {"heading": heading, "alt": alt, "caption": f"How to read this: {caption}", "picture": picture}
+    return embed_figure(ax.figure)
 
 
 def hero_figure(alt: str, caption: str, wide: Any, narrow: Any) -> dict[str, str]:
     """Return the plot at the top of a page, for screens and for phones."""
-    return {**page_figure("", alt, caption, wide), "narrow": page_figure("", alt, caption, narrow)["picture"]}
+    pictures = {"picture": picture_of(wide), "narrow": picture_of(narrow)}
+    return {"alt": alt, "caption": f"How to read this: {caption}", **pictures}
 
 
 def embed_picture(path: Path) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.arrays import take_rows, to_numpy
 from .._core.typing import FloatArray, IntArray
 from ..plots.draw import draw_band, draw_dots, draw_levels, draw_line, draw_predictions, drawn_rows
-from .pages import checksum, hero_figure, page_figure, percent, render, significant
+from .pages import checksum, hero_figure, percent, picture_of, render, significant
 from .regression import Effect, Regression, importances, matrix_of, rivals
 
 # Layout: panels of a figure.
@@ -200,4 +200,4 @@ def _on_shared_axes(drawn: list[tuple[Effect, Any]]) -> list[dict[str, str]]:
 
 def _figure(heading: str, caption: str, ax: Any) -> dict[str, str]:
     alt = f"{heading}: {ax.get_ylabel() or 'values'} against {ax.get_xlabel()}."
-    return page_figure(heading, alt, caption, ax)
+    return {"heading": heading, "alt": alt, "caption": caption, "picture": picture_of(ax)}
