@@ -53,9 +53,10 @@ def test_the_correction_of_a_chosen_shrinkage_is_that_of_steins_identity(rng):
     assert (4 * shrinkage).mean() > 20 * gap.std() / np.sqrt(len(gap))  # without it the risk is too small
 
 
+@pytest.mark.statistical
 def test_the_estimated_risk_of_a_chosen_ridge_is_its_risk(rng):
     ratios, errors = [], []
-    for _ in range(30):
+    for _ in range(60):
         x = rng.normal(size=(100, 8))
         y = 0.15 * x.sum(axis=1) + rng.normal(size=100)
         moments = rs.moments.ridge_moments(x, y)
