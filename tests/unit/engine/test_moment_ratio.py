@@ -237,10 +237,11 @@ def test_factored_sums_are_not_held_twice(rng):
     np.testing.assert_array_equal(few.sums.A, replicates.sums.A[:5])
 
 
-def test_the_solution_on_all_data_follows_from_that_on_a_share(rng):
+def test_the_solution_on_a_share_is_that_of_all_data_in_other_units(rng):
     X = rng.normal(size=(80, 4))
     moments = rs.moments.ridge_moments(X, X[:, 0] + rng.normal(size=80))
-    found, expected = linearise(moments, share=0.3).of_all(), linearise(moments)
-    np.testing.assert_allclose(found.inverse, expected.inverse, rtol=1e-12)
+    found, expected = linearise(moments, share=0.3), linearise(moments)
+    np.testing.assert_allclose(0.3 * found.inverse, expected.inverse, rtol=1e-12)
     np.testing.assert_allclose(found.influence(moments), expected.influence(moments), atol=1e-12)
-    assert linearise(moments, rs.solvers.Ridge(1.0), share=0.3).of_all() is None  # weighs more on less data
+    penalised = [linearise(moments, rs.solvers.Ridge(1.0), share=share).inverse for share in (0.3, 1.0)]
+    assert not np.allclose(0.3 * penalised[0], penalised[1])  # a penalty weighs more on less data
