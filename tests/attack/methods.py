@@ -280,7 +280,7 @@ METHODS: dict[str, Target] = {
 INNER = {
     "solve_beside",  # of solvers: systems come from the engine
     "stream",  # of executors: tasks come from the engine
-    *("from_rows", "residuals", "scaled", "stacked_rows", "unstack", "wrap", "steps_of", "sum_over"),
+    *("from_rows", "residuals", "scaled", "stacked_rows", "unstack", "wrap", "steps_of", "sum_over", "taken"),
     *("merged", "with_output", "ends_of", "pieces"),
     *(
         "same_subsets",
