@@ -119,7 +119,7 @@ class ModelPolicy:
 
     def _probabilities(self, observations: np.ndarray) -> FloatArray | None:
         """Return the probabilities of discrete actions, where the model knows them."""
-        distribution = getattr(self._distribution(observations), "distribution", None)
+        distribution: Any = getattr(self._distribution(observations), "distribution", None)
         if not hasattr(distribution, "probs") or getattr(distribution, "logits", None) is None:
             return None  # continuous actions
         values = np.asarray(distribution.probs.double().cpu().numpy(), dtype=np.float64)

@@ -47,14 +47,13 @@ def _plain_page(result: Any) -> str:
     header = [str(name) for name in shown.columns]
     picture, title = _picture(result), repr(result)
     title = title if len(title) <= _LONGEST_TITLE else type(result).__name__
-    hero = {"picture": picture, "narrow": None, "alt": title, "caption": ""}
     facts = cells if header == ["fact", "value"] else []
     return render(
         "record.html.j2",
         {
             "title": title, "subtitle": f"the first {_SHOWN_ROWS} of {len(frame)} rows" if more else "",
             "badge": None, "sentence": "", "notes": (), "figures": (), "facts": facts, "header": header,
-            "rows": [] if facts else cells, "hero": None if picture is None else hero,
+            "rows": [] if facts else cells, "hero": picture and {"wide": picture, "narrow": None},
             "command": f"rs.{type(result).__name__}",
         },
     )  # fmt: skip

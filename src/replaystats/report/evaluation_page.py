@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from .._core.thresholds import MAJORITY
 from ..ope import Comparison, Evaluation
 from ..plots.draw import draw_histogram, draw_steps
 from ..plots.results import finding, finding_of_comparison, plot_comparison, plot_evaluation
-from .pages import checksum, hero_figure, percent, picture_of, render, significant
+from .pages import checksum, hero_of, percent, picture_of, render, significant
 
 # Layout: rows of the table of influential groups, and actions that are listed.
 _INFLUENTIAL, _ACTIONS = 5, 12
@@ -44,6 +45,7 @@ def evaluation_page(
         Puts what the library says into the words of the caller, such as options of the command line.
     """
     every = {"": found} if comparison is None else comparison.evaluations
+    answer: Any = (plot_evaluation, found) if comparison is None else (plot_comparison, comparison)
     whose = next((name for name, one in every.items() if not one.log.on_policy), next(iter(every)))
     asked = "the policy of the log" if found.log.on_policy else "another policy than that of the log"
     facts = [
@@ -59,7 +61,7 @@ def evaluation_page(
             "badge": {name: phrase(text) for name, text in _status(every).items()},
             "sentence": phrase((comparison or found).sentence),
             "notes": [phrase(note) for note in found.notes],
-            "hero": _hero(found, comparison),
+            "hero": hero_of(partial(*answer, title="")),
             "facts": [_ends(found), *facts],
             "figures": _pictures(every[whose]), "shown": every[whose],
             "whose": f" ({whose})" if whose else "",
@@ -84,27 +86,6 @@ def _status(every: dict[str, Evaluation]) -> dict[str, str]:
     methods = ", ".join(dict.fromkeys(one.method for one in every.values()))
     reason = f"No test contradicts the assumptions of {methods}."
     return {"kind": "good", "text": "reliable", "reason": reason}
-
-
-def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
-    """Return the plot of the answer, for screens and phones, with what is seen on it in words."""
-    if comparison is None:
-        low, high = (significant(x, 4) for x in found.interval)
-        alt = f"Forest plot of {len(found.estimates)} estimates; reported: {found.method}, {low} to {high}."
-        caption = (
-            "each line is one method with its interval, the reported one in color. "
-            "An arrow marks an interval that goes on beyond the axis."
-        )
-    else:
-        alt = f"Forest plots of {len(comparison.evaluations)} policies and of their paired differences."
-        caption = (
-            "values of the policies above, those that may be best in color; paired "
-            "differences below. A difference whose interval does not contain 0 (red line) is significant."
-        )
-    draw = plot_evaluation if comparison is None else plot_comparison
-    shown: Any = found if comparison is None else comparison
-    wide, narrow = (draw(shown, title="", narrow=narrow) for narrow in (False, True))
-    return hero_figure(alt, caption, wide, narrow)
 
 
 def _ends(found: Evaluation) -> tuple[str, str]:

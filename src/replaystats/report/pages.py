@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -67,10 +68,9 @@ def picture_of(ax: Any) -> str:
     return embed_figure(ax.figure)
 
 
-def hero_figure(alt: str, caption: str, wide: Any, narrow: Any) -> dict[str, str]:
-    """Return the plot at the top of a page, for screens and for phones."""
-    pictures = {"picture": picture_of(wide), "narrow": picture_of(narrow)}
-    return {"alt": alt, "caption": f"How to read this: {caption}", **pictures}
+def hero_of(draw: Callable[..., Any]) -> dict[str, str]:
+    """Return the plot at the top of a page, for screens and for phones, which are `narrow`."""
+    return {name: picture_of(draw(narrow=name == "narrow")) for name in ("wide", "narrow")}
 
 
 def embed_picture(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from .._core.arrays import take_rows, to_numpy
 from .._core.typing import FloatArray, IntArray
 from ..plots.draw import draw_band, draw_dots, draw_levels, draw_line, draw_predictions, drawn_rows
-from .pages import checksum, hero_figure, percent, picture_of, render, significant
+from .pages import checksum, hero_of, percent, picture_of, render, significant
 from .regression import Effect, Regression, importances, matrix_of, rivals
 
 # Layout: panels of a figure.
@@ -25,7 +26,7 @@ CALIBRATED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 def regression_page(regression: Regression) -> str:
     """Return a self-contained HTML page about a regression."""
     score, level = regression.test_score or regression.score, regression.confidence_level
-    hero, *figures = _fit_figures(regression)
+    hero, figures = _fit_figures(regression)
     rows, y = matrix_of(regression.model), np.ascontiguousarray(regression.model.y_fit_)
     content = y.tobytes() if rows is None else np.column_stack([rows, y]).tobytes()
     held = f"holds {percent(regression.held)}, asked for {percent(level)}."
@@ -67,21 +68,17 @@ def _errors(regression: Regression, rows: FloatArray) -> dict[str, float]:
     return {**own, **rivals(rows, regression.model.y_fit_)}
 
 
-def _fit_figures(regression: Regression) -> list[dict[str, str]]:
+def _fit_figures(regression: Regression) -> tuple[dict[str, str], list[dict[str, str]]]:
     """Return observed against predicted, for screens and phones, calibration, residuals and convergence."""
     model, score = regression.model, regression.test_score or regression.score
     some = drawn_rows(len(score.target))
     shown = score.predicted[some], score.target[some], *_intervals(regression, some)
-    wide, narrow = (
-        draw_predictions(*shown, xlabel=f"{score.kind} prediction", ylabel=regression.target, size=size)
-        for size in ((8.6, 4.2), (3.8, 3.4))
-    )
-    caption = (
-        "every dot is a row that its prediction did not see, with the "
-        f"{percent(regression.confidence_level)} interval for a new {regression.target}; on the dashed line "
-        "both agree."
-    )
-    hero = hero_figure(f"Observed {regression.target} against predictions.", caption, wide, narrow)
+
+    def draw_hero(narrow: bool) -> Any:
+        size = (3.8, 3.4) if narrow else (8.6, 4.2)
+        xlabel = f"{score.kind} prediction"
+        return draw_predictions(*shown, xlabel=xlabel, ylabel=regression.target, size=size)
+
     held = [model.interval_coverage(level, scale=regression.scale).share for level in CALIBRATED]
     levels = 100 * np.array(CALIBRATED)
     ax = draw_dots(levels, 100 * np.array(held), "level of the interval, %", "held, %")
@@ -99,7 +96,7 @@ def _fit_figures(regression: Regression) -> list[dict[str, str]]:
         ax.xaxis.set_major_formatter("{x:g}")  # pages show text as it is, and the usual powers are TeX
         caption = "flat to the right: more subsets would not help."
         figures.append(_figure("Are there enough subsets?", caption, ax))
-    return [hero, *figures]
+    return hero_of(draw_hero), figures
 
 
 def _intervals(regression: Regression, some: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -163,7 +160,7 @@ def _draw_effect(regression: Regression, effect: Effect, X: FloatArray) -> Any:
     return ax
 
 
-def typical_row(X: FloatArray, effects: tuple[Effect, ...]) -> FloatArray:
+def typical_row(X: FloatArray, effects: Sequence[Effect]) -> FloatArray:
     """Return a row that could exist: medians of numbers, the most frequent category of each column."""
     row = np.asarray(np.median(X, axis=0))
     for effect in effects:
