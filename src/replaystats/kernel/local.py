@@ -192,9 +192,9 @@ class LocalKernelRidge:
             return problem.kernel(points[rows], training) @ self.duals[tree][leaf]
 
         members = np.empty((len(self.trees), len(X), problem.y.shape[1]))
-        for (tree, _, rows), values in zip(
-            tasks, make_executor(self.n_jobs).map(predict, tasks), strict=True
-        ):
+        with one_thread(self.leaf_size):
+            found = make_executor(self.n_jobs).map(predict, tasks)
+        for (tree, _, rows), values in zip(tasks, found, strict=True):
             members[tree, rows] = values
         return members + problem.shared_intercept
 

@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dtrtri
 
 from .._core.arrays import to_numpy
 from .._core.config import device_memory_budget, memory_budget
-from .._core.linalg import inverse_diagonal, solve_lower
+from .._core.linalg import inverse_diagonal, one_thread, solve_lower
 from .._core.typing import FloatArray, IntArray
 from ..engine.executors import make_executor
 from .device_leaves import COPIES, DeviceLeaves, gathered, on_device, padded
@@ -96,7 +96,10 @@ def _leaf_residuals(
 ) -> list[FloatArray]:
     """Return the leave-one-out residuals (k, n_outputs) of every leaf of every tree, tree after tree."""
     leaves = [rows for tree in trees for rows in tree.leaves]
-    return make_executor(n_jobs).map(lambda rows: _residuals(problem, rows, _factored(problem, rows)), leaves)
+    with one_thread(max(map(len, leaves))):
+        return make_executor(n_jobs).map(
+            lambda rows: _residuals(problem, rows, _factored(problem, rows)), leaves
+        )
 
 
 def _averaged(problem: KernelProblem, trees: list[PartitionTree], residuals: list[FloatArray]) -> FloatArray:
@@ -126,7 +129,8 @@ def changes_without_rows(model: LocalKernelRidge, X: FloatArray) -> list[sparse.
             model.kept_residuals[leaf] = _residuals(problem, rows, factored)
         return weights[:, :, None] * model.kept_residuals[leaf][:, None, :] / len(model.trees)
 
-    found = make_executor(model.n_jobs).map(changes, tasks)
+    with one_thread(model.leaf_size):
+        found = make_executor(model.n_jobs).map(changes, tasks)
     place = [
         (np.tile(arrived, len(rows)), np.repeat(rows, len(arrived)))
         for _, rows, arrived in tasks  # a row comes once per tree, and its changes add up

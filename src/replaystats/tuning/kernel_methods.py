@@ -11,6 +11,7 @@ import numpy as np
 from .._core.choice import AUTO, Choice, is_auto
 from .._core.config import memory_budget
 from .._core.errors import must_be
+from .._core.linalg import one_thread
 from .._core.random import draw_seed, stream
 from .._core.thresholds import (
     CHEAP_WORK,
@@ -18,6 +19,7 @@ from .._core.thresholds import (
     DENSE_SYSTEM,
     FOLDS,
     IMMATERIAL,
+    LARGE_DENSE_SYSTEM,
     LEAVES,
     MANY,
     SAMPLED_ROWS,
@@ -76,13 +78,14 @@ def find_landmarks(whole: FullFit, n: int | None = None) -> Landmarks:
     """Return landmarks that make a fit on all n rows, if 500 are enough for its penalty."""
     problem = whole.problem
     tolerance = min(0.5, SMALL * problem.alpha / (n or len(problem.y)))
-    return choose_landmarks(
-        problem.points,
-        problem.kernel,
-        tolerance=tolerance,
-        max_landmarks=DENSE_SYSTEM,
-        random_state=whole.rng,
-    )
+    with one_thread(LARGE_DENSE_SYSTEM):
+        return choose_landmarks(
+            problem.points,
+            problem.kernel,
+            tolerance=tolerance,
+            max_landmarks=DENSE_SYSTEM,
+            random_state=whole.rng,
+        )
 
 
 def feature_units(whole: FullFit, landmarks: Landmarks | None) -> FeatureUnits:
