@@ -93,11 +93,18 @@ def values(data: rs.Trajectories, order: int) -> None:
     model.confidence_interval(data.states[:100])
 
 
+def action_values(data: rs.Trajectories) -> None:
+    """Fit values of two actions in 9 functions each, with intervals at 100 states."""
+    model = rs.LSTDQ(rs.basis.Fourier(4), uniform, discount=0.9, random_state=0).fit(data)
+    model.confidence_interval(data.states[:100])
+
+
 CALLS = {
     "evaluate": lambda data: rs.evaluate(data, discount=0.9),
     "compare": lambda data: rs.compare(data, {"logged": None, "uniform": uniform}, discount=0.9),
     "lstd": lambda data: values(data, 4),
     "lstd_wide": lambda data: values(data, 12),
+    "lstd_q": action_values,
     "regress": regress,
 }
 FILES = ("csv", "parquet", "npz")

@@ -19,8 +19,8 @@ from ..data import Trajectories
 from ..data._flat import check_states
 from ..data.views import action_rows, transitions_of
 from ..inference import Diagnosis, Interval
-from ..moments import FactoredMoments, lstd_q_moments
-from ..moments.lstd_q import ActionFeatures, PolicyLike, decisions_of, discrete_actions
+from ..moments import FactoredMoments
+from ..moments.lstd_q import ActionFeatures, PolicyLike, decisions_of, discrete_actions, lstd_q_steps
 from ..moments.sparse import SparseMoments, sparse_value_moments
 from ..moments.steps import DiscountLike, ImportanceLike, step_ratios
 from ..plans import Resampling
@@ -306,14 +306,10 @@ class LSTDQ(OfActions, PolicyEvaluation):
         )
 
     def _steps(self, data: Trajectories) -> FactoredMoments:
-        steps = lstd_q_moments(
+        return lstd_q_steps(
             data,
-            self.basis_,
+            self.features_,
             policy=self.policy,
             discount=self.discount,
-            n_actions=self.features_.n_actions,
             importance=self.importance,
-            factored=True,
         )
-        assert isinstance(steps, FactoredMoments)
-        return steps

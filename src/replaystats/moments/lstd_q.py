@@ -13,6 +13,7 @@ from array_api_compat import array_namespace, device
 
 from .._core.arrays import as_array, check_finite, in_double, is_foreign, like, to_numpy
 from .._core.errors import ReplayWarning, must_be
+from .._core.thresholds import MANY
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.user_code import called
 from .._core.validation import (
@@ -26,9 +27,9 @@ from .._core.validation import (
 )
 from ..basis import Basis
 from ..data import Trajectories
-from ..data._flat import are_numbers, check_states
+from ..data._flat import are_numbers, check_states, gather
 from ..data.views import action_rows, transitions_of
-from .factored import FactoredMoments, HeldMoments, choose_form
+from .factored import DeferredMoments, FactoredMoments, HeldMoments, choose_form
 from .steps import (
     DiscountLike,
     ImportanceLike,
@@ -42,6 +43,8 @@ from .steps import (
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
 # Rounding: sums of probabilities that were computed in single precision are off by no more than this.
 SINGLE = 1e-5
+# Batch: steps at which a policy is looked at, at a time.
+_LOOKED_AT = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,26 +176,90 @@ def lstd_q_moments(
     >>> np.linalg.solve(*m.total())  # action 0 earns 1 forever; action 1 misses the first
     array([2., 1.])
     """
-    check_log(data, basis)
     factored = check_bool(factored, "factored")
     if not callable(policy):
         raise TypeError(must_be("policy", "a function of the states", repr(policy)))
+    check_log(data, basis)
     features = ActionFeatures(basis, discrete_actions(data, policy, n_actions))
-    gamma = step_discounts(data, discount, discount_rate)
-    ratios = step_ratios(importance, data)
-    steps = transitions_of(data, held=True)
-    rewards = step_rewards(reward, steps.rewards, steps.states)
-    labels = action_rows(data)
-    here = features.at(steps.states, labels)
-    xp, discounts = array_namespace(here), like(gamma * ~steps.terminal, here)
-    following = features.under(policy, steps.next_states) * discounts[:, None]
-    if features.n_actions is not None:
-        blocks = xp.reshape(following, (len(following), features.n_actions, -1))
-        warn_never_logged(labels, to_numpy(xp.any(blocks != 0, axis=(0, 2))))
-    right = here - following
-    left = here if ratios is None else here * like(ratios, here)[:, None]
-    moments = FactoredMoments(left, right, rewards, data.step_offsets)
+    gamma, ratios = step_discounts(data, discount, discount_rate), step_ratios(importance, data)
+    rewards = data.held("rewards")
+    if reward is not None or rewards is None:
+        rewards = step_rewards(reward, rewards, transitions_of(data, held=True).states)
+    moments = _Log(data, features, policy, gamma, ratios, rewards, warns=True).moments()
     return moments if factored else choose_form(moments)
+
+
+def lstd_q_steps(
+    data: Trajectories,
+    features: ActionFeatures,
+    *,
+    policy: PolicyLike,
+    discount: DiscountLike,
+    importance: ImportanceLike,
+) -> FactoredMoments:
+    """Return the same moments of single steps, made later where they may be dealt into groups."""
+    check_log(data, features.basis)
+    gamma, ratios = step_discounts(data, discount), step_ratios(importance, data)
+    states, rewards = data.held("states"), data.held("rewards")
+    if rewards is None:
+        rewards = step_rewards(None, None, states)
+    later = data.n_trajectories >= 2 * MANY and not is_foreign(states)
+    log = _Log(data, features, policy, gamma, ratios, rewards, warns=not later)
+    if not later:
+        return log.moments()
+    log.warn_of_actions()
+    return DeferredMoments(log.moments, states, rewards, data.step_offsets, features.n_basis)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Log:
+    """What the moments of steps are made from: checked, and nothing yet as wide as the features."""
+
+    data: Trajectories
+    features: ActionFeatures
+    policy: PolicyLike
+    gamma: FloatArray  # (N,)
+    ratios: FloatArray | None  # (N,)
+    rewards: FloatArray  # (N,)
+    warns: bool  # of actions that were never logged
+
+    def moments(self, episodes: IntArray | None = None) -> FactoredMoments:
+        """Return the moments of the steps of some episodes, or of all."""
+        data, gamma, ratios, rewards = self.data, self.gamma, self.ratios, self.rewards
+        if episodes is not None:
+            chosen = gather(data.step_offsets[episodes], data.n_steps[episodes])
+            data, gamma, rewards = data.select(episodes), gamma[chosen], rewards[chosen]
+            ratios = None if ratios is None else ratios[chosen]
+        steps, labels = transitions_of(data, held=True), action_rows(data)
+        here = self.features.at(steps.states, labels)
+        xp, discounts = array_namespace(here), like(gamma * ~steps.terminal, here)
+        following = self.features.under(self.policy, steps.next_states) * discounts[:, None]
+        if self.features.n_actions is not None and self.warns:
+            blocks = xp.reshape(following, (len(following), self.features.n_actions, -1))
+            warn_never_logged(labels, to_numpy(xp.any(blocks != 0, axis=(0, 2))))
+        left = here if ratios is None else here * like(ratios, here)[:, None]
+        response = like(rewards, here) if is_foreign(here) else rewards
+        return FactoredMoments(left, here - following, response, data.step_offsets)
+
+    def warn_of_actions(self) -> None:
+        """Say which actions the policy takes and the log never does, looking at some episodes at a time."""
+        n_actions, n = self.features.n_actions, self.data.n_trajectories
+        if n_actions is None:
+            return
+        taken = np.zeros(n_actions, dtype=np.bool_)
+        size = max(1, _LOOKED_AT * n // self.data.n_transitions)
+        for first in range(0, n, size):
+            some = np.arange(first, min(first + size, n))
+            steps = transitions_of(self.data.select(some))
+            gamma = self.gamma[self.data.step_offsets[first] :][: len(steps)]
+            states = steps.next_states[(gamma > 0) & ~steps.terminal]
+            if len(states):
+                chosen = np.asarray(to_numpy(decisions_of(self.policy, states)))
+                if chosen.ndim == 1:
+                    taken[check_labels(chosen, "policy", n_actions)] = True
+                else:
+                    taken |= (check_probabilities(chosen, len(states), n_actions) > 0).any(axis=0)
+        warn_never_logged(action_rows(self.data), taken)
 
 
 def warn_never_logged(labels: IntArray, taken: BoolArray) -> None:
@@ -238,7 +305,11 @@ def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: i
         return n_actions
     largest = int(actions.max())
     if policy is not None:
-        chosen = decisions_of(policy, data.held("states"))
+        states = data.held("states")
+        chosen = decisions_of(policy, states[:1, ...])
+        if chosen.ndim == 2:  # probabilities: one state says how many
+            return int(chosen.shape[1])
+        chosen = decisions_of(policy, states)
         if chosen.ndim == 2:
             return int(chosen.shape[1])
         most = float(chosen.max())

@@ -168,3 +168,37 @@ def test_groups_of_many_steps_are_summed_in_parts(rng, n, steps):
     assert len(found) == grouping.n_groups
     for sums, given in zip(found.total(), expected, strict=True):
         np.testing.assert_allclose(sums, given, rtol=1e-12, atol=1e-9)
+
+
+def test_action_values_of_long_logs_are_summed_a_few_episodes_at_a_time():
+    rng, rows = np.random.default_rng(2), []
+
+    def policy(states):
+        rows.append(len(states))
+        return np.stack([states[:, 0] > 0, states[:, 0] <= 0, 0 * states[:, 0]], axis=1).astype(float)
+
+    shape = (6000, 20)
+    actions = rng.integers(0, 2, shape)
+    data = rs.Trajectories(rng.normal(size=(6000, 21)), rng.normal(size=shape), actions, terminated=True)
+    basis, options = rs.basis.Fourier(6), {"policy": policy, "discount": 0.9}
+    model = rs.LSTDQ(basis, **options, random_state=0).fit(data)
+    assert model.grouping_.n_groups == 100
+    assert max(rows) < len(data.states) * 0.6
+    expected = rs.moments.lstd_q_moments(data, basis, **options).total()
+    for found, sums in zip(model.estimate_.moments.total(), expected, strict=True):
+        np.testing.assert_allclose(found, sums, rtol=1e-9, atol=1e-9 * np.abs(sums).max())
+
+
+def test_actions_that_were_never_logged_are_named_for_long_logs_too():
+    rng = np.random.default_rng(3)
+    data = rs.Trajectories(
+        rng.normal(size=(300, 4)), rng.normal(size=(300, 3)), np.zeros((300, 3), dtype=int)
+    )
+    for policy in (lambda s: np.ones(len(s), dtype=int), lambda s: np.full((len(s), 2), 0.5)):
+        with pytest.warns(
+            rs.ReplayWarning, match=r"takes the action\(s\) 1, which the log never does"
+        ) as found:
+            rs.LSTDQ(
+                rs.basis.Polynomial(1), policy, discount=0.9, random_state=0, solver=rs.solvers.Ridge(1.0)
+            ).fit(data)
+        assert sum("never does" in str(one.message) for one in found) == 1
