@@ -55,7 +55,7 @@ def to_numpy(array: Any) -> np.ndarray:
 
 def decoded(column: Any) -> Any:
     """Return a column of Arrow without its dictionary: PyArrow fills missing entries of one with others."""
-    kind = getattr(column, "type", None)
+    kind: Any = getattr(column, "type", None)
     return column.cast(kind.value_type) if hasattr(kind, "index_type") else column
 
 

@@ -154,20 +154,12 @@ class LSTD(PolicyEvaluation):
         unit = self._table_units(data, self.basis_, rng) if plain else None
         if unit is None:
             return None
-        return sparse_value_moments(
-            data,
-            self.basis_,
-            unit,
-            discount=self.discount,
-            importance=self.importance,
-        )
+        options: dict[str, Any] = {"discount": self.discount, "importance": self.importance}
+        return sparse_value_moments(data, self.basis_, unit, **options)
 
     def _steps(self, data: Trajectories) -> FactoredMoments:
-        options: dict[str, Any] = {
-            "discount": self.discount,
-            "trace": self.trace,
-            "importance": self.importance,
-        }
+        options: dict[str, Any] = {"discount": self.discount, "importance": self.importance}
+        options["trace"] = self.trace
         if not self._centered:
             return lstd_steps(data, self.basis_, **options)
         steps = lstd_moments(data, self.basis_, center_rewards=True, factored=True, **options)

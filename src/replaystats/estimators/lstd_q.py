@@ -295,21 +295,11 @@ class LSTDQ(OfActions, PolicyEvaluation):
         unit = None if n_actions is None else self._table_units(data, self.features_, rng)
         if unit is None or n_actions is None:
             return None
+        options: dict[str, Any] = {"discount": self.discount, "importance": self.importance}
         return sparse_value_moments(
-            data,
-            self.basis_,
-            unit,
-            policy=self.policy,
-            n_actions=n_actions,
-            discount=self.discount,
-            importance=self.importance,
+            data, self.basis_, unit, policy=self.policy, n_actions=n_actions, **options
         )
 
     def _steps(self, data: Trajectories) -> FactoredMoments:
-        return lstd_q_steps(
-            data,
-            self.features_,
-            policy=self.policy,
-            discount=self.discount,
-            importance=self.importance,
-        )
+        options: dict[str, Any] = {"discount": self.discount, "importance": self.importance}
+        return lstd_q_steps(data, self.features_, policy=self.policy, **options)

@@ -213,12 +213,8 @@ class PolicyEvaluation(ReplayedMoments):
         limits = getattr(self, "_rewards_seen", None)
         value_range = None
         if limits is not None:
-            value_range = ValueRange(
-                low=limits[0],
-                high=limits[1],
-                points=self._bounded,
-                source="rewards",
-            )
+            low, high = limits
+            value_range = ValueRange(low=low, high=high, points=self._bounded, source="rewards")
         return InferenceContext(value_range=value_range, sequential=getattr(self, "_sequential", False))
 
     def _coefficients_are_values(self) -> bool:

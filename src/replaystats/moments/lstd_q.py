@@ -182,9 +182,8 @@ def lstd_q_moments(
     check_log(data, basis)
     features = ActionFeatures(basis, discrete_actions(data, policy, n_actions))
     gamma, ratios = step_discounts(data, discount, discount_rate), step_ratios(importance, data)
-    rewards = data.held("rewards")
-    if reward is not None or rewards is None:
-        rewards = step_rewards(reward, rewards, transitions_of(data, held=True).states)
+    places = data.held("states") if reward is None else transitions_of(data, held=True).states
+    rewards = step_rewards(reward, data.held("rewards"), places)
     moments = _Log(data, features, policy, gamma, ratios, rewards, warns=True).moments()
     return moments if factored else choose_form(moments)
 
@@ -200,9 +199,8 @@ def lstd_q_steps(
     """Return the same moments of single steps, made later where they may be dealt into groups."""
     check_log(data, features.basis)
     gamma, ratios = step_discounts(data, discount), step_ratios(importance, data)
-    states, rewards = data.held("states"), data.held("rewards")
-    if rewards is None:
-        rewards = step_rewards(None, None, states)
+    states = data.held("states")
+    rewards = step_rewards(None, data.held("rewards"), states)
     later = data.n_trajectories >= 2 * MANY and not is_foreign(states)
     log = _Log(data, features, policy, gamma, ratios, rewards, warns=not later)
     if not later:
@@ -238,8 +236,7 @@ class _Log:
             blocks = xp.reshape(following, (len(following), self.features.n_actions, -1))
             warn_never_logged(labels, to_numpy(xp.any(blocks != 0, axis=(0, 2))))
         left = here if ratios is None else here * like(ratios, here)[:, None]
-        response = like(rewards, here) if is_foreign(here) else rewards
-        return FactoredMoments(left, here - following, response, data.step_offsets)
+        return FactoredMoments(left, here - following, rewards, data.step_offsets)
 
     def warn_of_actions(self) -> None:
         """Say which actions the policy takes and the log never does, looking at some episodes at a time."""
@@ -306,12 +303,10 @@ def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: i
     largest = int(actions.max())
     if policy is not None:
         states = data.held("states")
-        chosen = decisions_of(policy, states[:1, ...])
-        if chosen.ndim == 2:  # probabilities: one state says how many
-            return int(chosen.shape[1])
-        chosen = decisions_of(policy, states)
-        if chosen.ndim == 2:
-            return int(chosen.shape[1])
+        for some in (states[:1, ...], states):  # of probabilities one state says how many there are
+            chosen = decisions_of(policy, some)
+            if chosen.ndim == 2:
+                return int(chosen.shape[1])
         most = float(chosen.max())
         if not math.isfinite(most):
             raise ValueError(must_be("policy", "a function that returns finite actions", most))
