@@ -133,7 +133,7 @@ def selection(found: dict[str, Any]) -> str:
 
 def draw(rows: list[dict[str, Any]]) -> None:
     half = -(-len(rows) // 2)
-    fig, axes = plt.subplots(1, 2, figsize=(12.0, 0.19 * half + 1.0), sharex=True)
+    fig, axes = plt.subplots(1, 2, figsize=(12.0, 0.19 * half + 1.0), sharex=True, layout="constrained")
     for ax, part in zip(axes, (rows[:half], rows[half:]), strict=True):
         for i, r in enumerate(reversed(part)):
             color = "tab:blue" if r["assumptions_true"] else "tab:orange"
@@ -147,7 +147,6 @@ def draw(rows: list[dict[str, Any]]) -> None:
         ax.set_xlabel(
             "points: coverage of reliable answers, with two standard errors; bars: share reliable", fontsize=7
         )
-    fig.tight_layout()
     fig.savefig(FIGURE, metadata={"Date": None})
 
 
