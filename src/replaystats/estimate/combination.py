@@ -33,7 +33,6 @@ from ..inference.producers import PooledShare, ensemble_pivot, pooled_share
 from ..inference.stability import Stability, pilot_replicates
 from ..inference.variance import replay_variance
 from ..kernel.local_influence import jackknife_variance
-from ..moments.streamed import AnyMoments
 from ..plans import ResamplingPlan
 from ..plans.make import SCHEMES
 from ..plans.tiles import TILE_ROWS
@@ -174,7 +173,8 @@ class Combination:
     def _theta_variance(self) -> ReplayVariance:
         ratio = self._ratio
         if self.method == "plug_in":
-            plain = _plug_in_covariance(ratio.moments, ratio.solver)
+            truncated = linearise(ratio.moments, ratio.solver).truncated
+            plain = (sandwich_covariance if truncated else jackknife_covariance)(ratio.moments, ratio.solver)
             return replay_variance(ratio.theta, ratio.plan, plug_in=lambda: plain, covariance=True)
         assert self._stability is not None
         return self._stability.theta_variance(self.method)
@@ -378,10 +378,3 @@ def ratio_of(members: Any) -> MomentReplicates | None:
     if isinstance(members, MomentReplicates):
         return members
     return getattr(members, "coefficients", None)
-
-
-def _plug_in_covariance(moments: AnyMoments, solver: Solver) -> FloatArray:
-    """Return the covariance of the plug-in: the jackknife, or the sandwich where a solver truncates."""
-    if linearise(moments, solver).truncated:
-        return sandwich_covariance(moments, solver)
-    return jackknife_covariance(moments, solver)

@@ -221,10 +221,8 @@ def _usual(
     """Return the record from noise alone; rows that the equations do not determine have no interval."""
     linear = _linearise(moments, solver)
     if linear is None or moments.n_observations < 2:
-        nothing = np.full(len(X), np.nan)
-        return Pivot(
-            estimate=nothing, standard_error=nothing, degrees=0 * X[:, 0], how=np.full(len(X), "open", "<U12")
-        )
+        nothing, how = np.full(len(X), np.nan), np.array("open", dtype="<U12")
+        return Pivot(estimate=nothing, standard_error=nothing, degrees=np.zeros(()), how=how)
     theta = linear.theta.reshape(moments.n_basis, -1)[:, output]
     answers, noise = X @ theta, functional_moments(moments, linear, X, output, sequential=sequential)
     if centre is not None:

@@ -24,7 +24,7 @@ from .variance import replay_variance
 def ensemble_pivot(centre: Any, parts: ReplayVariance, *, controlled: bool = False) -> Pivot:
     """Return what members alone say about their average; `controlled` as for `variance_of_members`."""
     variance, degrees = variance_of_members(parts, controlled=controlled)
-    units = np.full(variance.shape, float(parts.plan.n_observations))
+    units = np.array(float(parts.plan.n_observations))
     return Pivot(estimate=to_numpy(centre), standard_error=np.sqrt(variance), degrees=degrees, units=units)
 
 

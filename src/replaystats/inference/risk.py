@@ -301,16 +301,16 @@ def _replay(stability: Stability, W: FloatArray) -> Candidate | None:
     if stability.linear is None:
         return None
     linear = linearise(moments, replicates.solver)
-    second = second_order(moments, linear, W, k=n, with_replacement=False)
-    found = []
-    for share in SHARES if second is not None else ():
+    second, found = second_order(moments, linear, W, k=n, with_replacement=False), list[Candidate]()
+    if second is None:
+        return None
+    for share in SHARES:
         k = max(1, round(share * n))
         pilot = Stability(replicates=pilot_replicates(moments, replicates.solver, size=k))
         if not pilot.controllable or pilot.tail_index < HEAVY_TAIL or pilot.separation < FAR:
             continue
         measured = predicted_gain(pilot, W).error_ratio
         assert measured is not None  # the pilot is controllable
-        assert second is not None
         predicted = replace(second, k=k)
         risk = 0.5 * (measured + predicted.variance_ratio)
         error = math.hypot(predicted.ratio_standard_error, 0.5 * (measured - predicted.variance_ratio))

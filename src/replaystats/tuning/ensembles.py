@@ -154,7 +154,7 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> KernelSettin
         The subsets, where they are given.
     """
     parameters, n, choices = whole.parameters, len(whole.X), {}
-    given, alpha, size = parameters.resampling, whole.problem.alpha, 0
+    given, alpha = parameters.resampling, whole.problem.alpha
     if plan is not None:
         check_draws_rows(plan, n)
         sizes = [plan.subsample_size]
