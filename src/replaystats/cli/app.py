@@ -159,7 +159,6 @@ def _show_version(wanted: bool) -> None:
 app = typer.Typer(
     name="replaystats",
     cls=Commands,
-    help="Estimate on many random subsets, combine, and know what you got.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -113,9 +113,8 @@ def last_of_each(flags: BoolArray, offsets: IntArray, name: str) -> BoolArray:
     if early.any():
         episode = int(np.searchsorted(offsets, np.flatnonzero(early)[0], side="right")) - 1
         hint = "The episode goes on after its end: are two of them joined, or the rows out of order?"
-        raise ValueError(
-            must_be(name, "set on the last step only", f"an earlier one in episode {episode}", hint)
-        )
+        got = f"an earlier one in episode {episode}"
+        raise ValueError(must_be(name, "set on the last step only", got, hint))
     return flags[last]
 
 

@@ -202,10 +202,8 @@ def _non_empty(episodes: Iterable[Any]) -> list[Any]:
     for i, episode in enumerate(record):
         require_parts(episode, ("observations", "rewards", "actions"), f"dataset[{i}]", "an episode")
         if len(episode.rewards) == 0:
-            hint = "Drop it: an episode without a step says nothing."
-            raise ValueError(
-                must_be("dataset", "at least one step per episode", f"none in episode {i}", hint)
-            )
+            rule, hint = "at least one step per episode", "Drop it: an episode without a step says nothing."
+            raise ValueError(must_be("dataset", rule, f"none in episode {i}", hint))
     return record
 
 

@@ -20,7 +20,6 @@ from .flat import as_rows, from_flat, require_parts, side_by_side
 Policy = Callable[[Any], Any]
 # Cost: an episode of so many steps without `max_steps` is taken for one that never ends.
 ENDLESS = 500_000
-AUTORESET_MODES = ("NEXT_STEP", "SAME_STEP", "DISABLED")
 
 
 def policy_of(model: Any, *, deterministic: bool = False) -> Any:
@@ -333,7 +332,7 @@ def _autoreset_mode(env: Any) -> str:
     """Return the name of the mode, which says where the final observations are."""
     mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
     name = str(getattr(mode, "name", mode))
-    if name not in AUTORESET_MODES:
+    if name not in ("NEXT_STEP", "SAME_STEP", "DISABLED"):
         rule = 'a vector environment that states its mode in env.metadata["autoreset_mode"]'
         hint = "Set it to the gymnasium.vector.AutoresetMode that the environment follows."
         raise ValueError(must_be("env", rule, repr(mode), hint))

@@ -90,11 +90,11 @@ def _status(every: dict[str, Evaluation]) -> dict[str, str]:
 
 def _ends(found: Evaluation) -> tuple[str, str]:
     ends = found.log.ends
-    return (
-        "how episodes ended",
-        f"{ends.terminated:,} terminated, {ends.truncated:,} cut off; the longest has "
-        f"{ends.longest:,} step{'s' * (ends.longest != 1)} (episodes of that length: {ends.at_longest:,})",
+    longest = (
+        f"{ends.longest:,} step{'s' * (ends.longest != 1)} (episodes of that length: {ends.at_longest:,})"
     )
+    said = f"{ends.terminated:,} terminated, {ends.truncated:,} cut off; the longest has {longest}"
+    return "how episodes ended", said
 
 
 def policy_facts(found: Evaluation) -> list[tuple[str, str]]:
