@@ -54,9 +54,9 @@ def markov_tests(
     state hides. Rewards may depend on earlier rewards: a user's level, which no action moves, biases
     nothing, and units carry it into the interval. Tests:
 
-    - "history": next states depend on state and action one or two steps before, on the reward before or on
+    - "history": next states depend on state, action or reward before, on the action two steps before or on
       the mean of earlier actions; or mean rewards on these; or both rewards and logged actions on the reward
-      before;
+      before. What acts later is mostly an action: earlier states show themselves in the one before;
     - "step": next states or mean rewards depend on the step of the episode;
     - "ends": whether the episode ends depends on the step;
     - "calendar": next states or mean rewards depend on the place of the episode in the log.
@@ -382,7 +382,8 @@ def _n_log_n(cell: IntArray) -> float:
 
 def _real(log: _Log, rng: np.random.Generator) -> Tests:
     """Yield the tests for numbers as states: products of residuals given state and action."""
-    given = np.column_stack([log.states, _one_hot(log.acts[:, 0]) if log.labelled else log.acts])
+    acts = _one_hot(log.acts[:, 0]) if log.labelled else log.acts
+    given = np.column_stack([log.states, acts])
     later = bool(np.count_nonzero(~log.first) >= len(log.first) // 4)
     own = log.rows(later, SQUARE_ROWS)
     if len(own) < max(50, given.shape[1]):  # no regression could take state and action out
@@ -393,7 +394,7 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
         "paid": log.rewards[own, None],
         "end": log.terminal[own, None].astype(np.float64),
         "before": given[own - 1] if later else none,
-        "earlier": log.earlier(given, given.mean(axis=0))[own] if later else none,
+        "earlier": log.earlier(acts, acts.mean(axis=0))[own] if later else none,
         "earned": log.rewards[own - 1, None] if later else none,
         "past": log.past[own] if later else none,
         "step": _waves(log.step)[own],
@@ -422,9 +423,9 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
     for name in ("step", "calendar"):
         yield name, mean_test(paid, _by_action(part[name], actions), unit)
     earned = _noticed(part["earned"])
-    seen, acts = mean_test(paid, earned, unit), given[own, log.states.shape[1] :]
+    seen = mean_test(paid, earned, unit)
     if acts.shape[1] and seen is not None and seen.p_value < CHECK_LEVEL:  # else one of both is missing
-        acted = residuals(acts, log.states[own], rng)
+        acted = residuals(acts[own], log.states[own], rng)
         yield "history", _confounded(paid, earned, acted, unit)
 
 
