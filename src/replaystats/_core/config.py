@@ -200,6 +200,11 @@ def check_jobs(n_jobs: Any) -> int | None:
     raise ValueError(must_be("n_jobs", f"None or an int from 1 to {MOST_JOBS}", repr(n_jobs), hint))
 
 
+def _at_a_terminal() -> bool:
+    """Whether somebody sees what is said; programs without a console have no standard error."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 @contextmanager
 def _display() -> Iterator[Any]:
     """Yield the display of what goes on, which calls inside each other share; None where nobody looks.
@@ -207,7 +212,7 @@ def _display() -> Iterator[Any]:
     It appears on a terminal when the work has taken a second, and goes when it is done.
     """
     shown, alone = _shown.get(), threading.current_thread() is threading.main_thread()
-    if shown is not None or not alone or not get_config()["progress"] or not sys.stderr.isatty():
+    if shown is not None or not alone or not get_config()["progress"] or not _at_a_terminal():
         yield shown
         return
     try:

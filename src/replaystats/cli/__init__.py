@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 _REASONS = {
@@ -35,6 +37,9 @@ def listen() -> None:
 
 def main() -> None:
     """Run the command line."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who called
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         listen()  # before the slow imports
         from .._core.errors import MissingExtraError, require_extra
@@ -45,7 +50,16 @@ def main() -> None:
             sys.exit(f"Error: {error}")
         from .app import app
 
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where a full disk can still be told
+    except OSError as error:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more at its end
+        if not isinstance(error, BrokenPipeError):  # nobody reads any more, as behind `head`
+            print(f"Error: The answer could not be shown: {error.strerror or error}.", file=sys.stderr)
+        sys.exit(1)
     except (Stopped, KeyboardInterrupt) as error:
         print(str(error) or "Stopped.", file=sys.stderr)
         sys.exit(getattr(error, "code", 128 + signal.SIGINT))

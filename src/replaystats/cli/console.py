@@ -46,7 +46,8 @@ EXIT_CODES = (
 OPTIONS = {
     "states": "--state", "rewards": "--reward", "next_states": "--next-state", "actions": "--action",
     "behavior": "--probability", "behavior_probability": "--probability", "subsample_size": "-k",
-    "n_resamples": "-B", "confidence_level": "--confidence", "random_state": "--seed", "units": "--unit",
+    "size": "-k", "n_resamples": "-B", "confidence_level": "--confidence", "random_state": "--seed",
+    "units": "--unit",
 }  # fmt: skip
 _SAME = (
     "policy unit episode step time terminated truncated final_states gaps time_limit dt order discount "

@@ -130,7 +130,7 @@ def _opened(
     *checks: Callable[[], Any],
 ) -> tuple[Source, Any]:
     """Return the log, of which no row is read yet, and what is asked; all problems are refused at once."""
-    from ._evaluation import check_discount
+    from ._evaluation import check_asked
     from ._logs import Source
 
     with refusing(ExitCode.USAGE):
@@ -140,7 +140,7 @@ def _opened(
             asked,
             checks=(
                 *checks,
-                lambda: check_discount(asked),
+                lambda: check_asked(asked),
                 source.check,
                 lambda: console.check_outputs(outputs, [data, *policies.values()]),
             ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -47,3 +49,20 @@ def test_outputs_that_are_one_file_and_patterns_and_prefixes(tmp_path):
     with pytest.raises(ValueError, match="another file than that of --out"):
         check_outputs({"--out": tmp_path / "new", "--predictions": tmp_path / "new"}, [])
     check_outputs({"--out": tmp_path / "new", "--predictions": None}, [log, q])
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full is Linux's")
+def test_an_answer_that_cannot_be_shown_is_told():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "replaystats", "--help"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "Error: The answer could not be shown: No space left on device.\n"
+
+
+def test_programs_without_a_standard_error():
+    program = "import sys; sys.stderr = None; import replaystats.cli; sys.argv = ['x', '--version']\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}replaystats.cli.main()"], stdout=subprocess.PIPE, check=True
+    )
+    assert done.stdout
