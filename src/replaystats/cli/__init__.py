@@ -37,9 +37,8 @@ def listen() -> None:
 
 def main() -> None:
     """Run the command line."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who called
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    streams = (sys.stdout, sys.stderr)  # None where who called has closed them
+    sys.stdout, sys.stderr = (each or open(os.devnull, "w", encoding="utf-8") for each in streams)  # noqa: SIM115
     try:
         listen()  # before the slow imports
         from .._core.errors import MissingExtraError, require_extra
@@ -53,7 +52,7 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # here, where a full disk can still be told
+            sys.stdout.flush()  # here, where a full disk can still be named
     except OSError as error:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more at its end

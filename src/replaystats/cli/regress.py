@@ -141,11 +141,6 @@ def _used_columns(frame: Frame, table: opt.TableOptions) -> list[str]:
     asked = {"--target": target, "--group": group, "--features": features, "--exclude": exclude, "--id": ids}
     view = open_table(frame)
     console.together(*(partial(view.resolve, names, option) for option, names in asked.items()))
-    meanings = ("--group", group, target), ("--features", features, [*target, *exclude, *ids])
-    for option, names, others in (*meanings, ("--exclude", exclude, target), ("--id", ids, target)):
-        if both := set(names) & set(others):
-            rule = "columns of no other meaning"
-            raise ValueError(must_be(option, rule, f"{min(both)}, which another option names, too"))
     left_out = {*target, *group, *exclude, *ids}
     used = [name for name in features or frame.columns if name not in left_out]
     if not used:

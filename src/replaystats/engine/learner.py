@@ -268,21 +268,16 @@ def _predict_some(models: list[Any], X: Any, shape: tuple[int, ...]) -> FloatArr
     of_trees = isinstance(X, np.ndarray) and all(_is_tree(model) for _, model in known)
     options: dict[str, bool] = {}
     for place, model in known:
-        found[place] = predicted(model, X, shape, copied=not of_trees, **options)
+        found[place] = predicted(model, X, shape, uncopied if of_trees else called, **options)
         if of_trees and not options:
             # A tree checks and converts a table for longer than it looks at it; once is enough for all.
             X, options = np.ascontiguousarray(X, dtype=np.float32), {"check_input": False}
     return found
 
 
-def predicted(
-    model: Any, X: Any, shape: tuple[int, ...], *, copied: bool = True, **options: bool
-) -> FloatArray:
+def predicted(model: Any, X: Any, shape: tuple[int, ...], ask: Any = called, **options: bool) -> FloatArray:
     """Return what a regressor of the user predicts, if these are as many finite numbers as `shape` holds."""
-    ask, hint = (
-        called if copied else uncopied,
-        "Its predict returns one finite number for each row and target.",
-    )
+    hint = "Its predict returns one finite number for each row and target."
     answer = ask(model.predict, "estimator", X, **options)
     values = check_array(answer, "estimator", ndim=(1, 2), hint=hint, allow_empty=True)
     if values.size != math.prod(shape):

@@ -169,13 +169,11 @@ def fit_linear(problem: Problem, basis: Basis, rewards: FloatArray | None = None
 
 
 def _check_size(features: Features) -> None:
-    """Refuse systems that are too large, named by what makes them so, before they are summed."""
+    """Refuse systems that are too large, before they are summed."""
     problem, size = features.problem, features.n_coefficients
-    name, value = "n_actions", str(problem.n_actions)
-    if problem.n_actions <= features.basis.n_basis:
-        name, value = "basis", f"one of {features.basis.n_basis} functions"
-    check_memory(2.0 * problem.n_groups * size**2, name, value)
-    check_work(solve_seconds(problem.n_groups + 1, size), name, value)
+    what = f"{features.basis.n_basis} functions for each of {problem.n_actions} actions"
+    check_memory(2.0 * problem.n_groups * size**2, "basis", what)
+    check_work(solve_seconds(problem.n_groups + 1, size), "basis", what)
 
 
 class _Sums(NamedTuple):

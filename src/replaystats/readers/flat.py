@@ -260,8 +260,9 @@ def from_transitions(
     breaks = ends[0] | ends[1] | _changes(episode, n_rows)
     cut = ~breaks  # the last row of all is a break
     cut[:-1] &= (there[:-1] != here[1:]).any(axis=1)
-    if gaps == "raise":
+    if cut.any() and gaps == "raise":
         _refuse_gap(here, there, cut)
+    if episode is not None and gaps == "raise":
         _refuse_mixed(episode, ends[0] | ends[1])
     last = np.flatnonzero(breaks | cut)  # last row of each trajectory
     rows = here.astype(np.result_type(here, there), copy=False)
@@ -405,8 +406,6 @@ def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
 
 
 def _refuse_gap(here: np.ndarray, there: np.ndarray, cut: BoolArray) -> None:
-    if not cut.any():
-        return
     row = int(np.flatnonzero(cut)[0])
     got = f"{there[row]} after row {row}, where row {row + 1} starts at {here[row + 1]}"
     hint = (
@@ -416,17 +415,14 @@ def _refuse_gap(here: np.ndarray, there: np.ndarray, cut: BoolArray) -> None:
     raise ValueError(must_be("next_states", "the state of the following row", got, hint))
 
 
-def _refuse_mixed(episode: ArrayLike | None, ended: BoolArray) -> None:
+def _refuse_mixed(episode: ArrayLike, ended: BoolArray) -> None:
     """Raise where an episode goes on behind the rows of another one: its rows stand apart."""
-    if episode is None:
-        return
     ids, codes = number_labels(episode, "episode")
     last = np.flatnonzero(_changes(codes, len(codes)))
     latest = np.zeros(len(ids), dtype=np.intp)
     latest[codes] = np.arange(len(codes))
     broken = last[~ended[last] & (latest[codes[last]] > last)]
     if len(broken):
-        rule = "the same in consecutive rows, up to a flagged end"
         got = f"{ids[codes[broken[0]]]} on both sides of others, which begin in row {broken[0] + 1}"
         hint = 'Sort the rows by episode and time, or pass gaps="cut".'
-        raise ValueError(must_be("episode", rule, got, hint))
+        raise ValueError(must_be("episode", "the same in consecutive rows, up to a flagged end", got, hint))

@@ -52,7 +52,7 @@ def test_outputs_that_are_one_file_and_patterns_and_prefixes(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full is Linux's")
-def test_an_answer_that_cannot_be_shown_is_told():
+def test_an_answer_that_cannot_be_shown_is_an_error():
     with open("/dev/full", "w", encoding="utf-8") as full:
         command = [sys.executable, "-m", "replaystats", "--help"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -151,8 +151,6 @@ def test_a_report_is_one_whole_page(run, folder, tmp_path):
         (("--target", "y", "--features", "xx"), '`--features` must be a column of the table; got "xx".'),
         (("--target", "y", "--exclude", "colr"), 'Did you mean "colour"?'),
         (("--target", "y", "--exclude", "x,z,colour,flag"), "`--features` must be at least one column"),
-        (("--target", "y", "--features", "x,y"), "`--features` must be columns of no other meaning; got y"),
-        (("--target", "y", "--id", "y"), "`--id` must be columns of no other meaning; got y"),
         (("--target", "y", "--method", "exact"), '`--method` must be one of "auto", "subsets"'),
         (("--target", "y", "--kernel", "rfb"), 'Did you mean "rbf"?'),
         (("--target", "y", "--alpha", "small"), "`--alpha` must be \"auto\" or a number; got 'small'."),
