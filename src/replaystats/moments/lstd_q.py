@@ -337,7 +337,7 @@ def check_labels(actions: ArrayLike, name: str, n_actions: int) -> IntArray:
         rule = f"whole numbers in [0, {n_actions - 1}]"
         hint = f"There are n_actions={n_actions} actions."
         raise ValueError(must_be(name, rule, f"{float(labels[bad][0]):g}", hint))
-    return xp.astype(labels, xp.int64)  # type: ignore[no-any-return]
+    return xp.astype(labels, xp.int64, copy=False)  # type: ignore[no-any-return]
 
 
 def check_probabilities(values: ArrayLike, n_states: int, n_actions: int) -> FloatArray:

@@ -6,7 +6,8 @@ the Markov property are in `markov`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,10 @@ from scipy.spatial import cKDTree
 
 from .._core.thresholds import DRAWS, FAR, MARKOV_NEGLIGIBLE, MIN_EFFECTIVE, SAMPLED_ROWS
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .policies import one_hot
+from .problem import BLOCK
 
+# Batch: draws of multipliers at a time.
+_AT_ONCE = 100
 # Batch: ends and steps among which neighbours are looked for, at most.
 _MOST_ENDS, _MOST_STEPS = 500, 20_000
 
@@ -53,14 +56,13 @@ def holm(p_values: ArrayLike) -> FloatArray:
 
 
 def unit_sums(values: FloatArray, unit: IntArray) -> FloatArray:
-    """Return the sums of values (N,) or (N, m) over units, in the order of their labels."""
-    _, place = np.unique(unit, return_inverse=True)
-    n = int(place.max()) + 1
-    if values.ndim == 1:
-        return np.asarray(np.bincount(place, weights=values, minlength=n), dtype=np.float64)
-    total = np.zeros((n, values.shape[1]))
-    np.add.at(total, place, values)
-    return total
+    """Return the sums of values (N,) or (N, m) over units, numbered from 0, that have any row."""
+    there = np.bincount(unit) > 0
+    columns = values[:, None] if values.ndim == 1 else values
+    sums = np.empty((np.count_nonzero(there), columns.shape[1]))
+    for j, column in enumerate(columns.T):
+        sums[:, j] = np.bincount(unit, weights=column)[there]
+    return sums[:, 0] if values.ndim == 1 else sums
 
 
 def order_test(values: FloatArray, unit: IntArray | None = None, *, alike: bool = True) -> AssumptionTest:
@@ -227,15 +229,20 @@ def covariance_test(
         return None
     y, past = (np.clip(x, -FAR * x.std(axis=0), FAR * x.std(axis=0)) for x in (y, past))
     y = y + MARKOV_NEGLIGIBLE * rng.normal(size=y.shape)
-    seen, multipliers = 0.0, rng.normal(size=(DRAWS, len(y)))
-    draws = np.zeros(DRAWS)
-    for outcome in y.T:
-        products = outcome[:, None] * past
-        size = np.sqrt((products**2).sum(axis=0))
-        products /= np.where(size > 0.0, size, 1.0)
-        seen = max(seen, float(np.abs(products.sum(axis=0)).max()))
-        products -= products.mean(axis=0)
-        draws = np.maximum(draws, np.abs(multipliers @ products).max(axis=1))
+
+    def products(outcome: FloatArray) -> FloatArray:
+        found = outcome[:, None] * past
+        size = np.sqrt((found**2).sum(axis=0))
+        found /= np.where(size > 0.0, size, 1.0)
+        return found
+
+    seen, draws = max(float(np.abs(products(outcome).sum(axis=0)).max()) for outcome in y.T), np.zeros(DRAWS)
+    for batch in np.array_split(draws, -(-DRAWS // _AT_ONCE)):
+        multipliers = rng.normal(size=(len(batch), len(y)))
+        for outcome in y.T:
+            found = products(outcome)
+            found -= found.mean(axis=0)
+            np.maximum(batch, np.abs(multipliers @ found).max(axis=1), out=batch)
     p = (1 + np.count_nonzero(draws >= seen)) / (DRAWS + 1)
     return AssumptionTest(
         float(p), seen, f"{len(y)} steps, {y.shape[1] * past.shape[1]} products of residuals"
@@ -243,7 +250,7 @@ def covariance_test(
 
 
 def calibration_test(
-    probabilities: FloatArray, actions: IntArray, unit: IntArray, states: FloatArray | None = None
+    probabilities: FloatArray, actions: IntArray, unit: IntArray, states: Iterable[FloatArray] | None = None
 ) -> AssumptionTest:
     """Test whether estimated probabilities of actions are calibrated, overall and in cells.
 
@@ -262,7 +269,8 @@ def calibration_test(
         Fitted on other units (cross-fitted).
     actions : ndarray of int, shape (N,)
     unit : ndarray of int, shape (N,)
-    states : ndarray of shape (N, d), optional
+    states : columns of shape (N,), optional
+        An iterable: of a long log only one column is held at a time.
 
     References
     ----------
@@ -276,24 +284,23 @@ def calibration_test(
     >>> acts = (rng.random(2000) < x).astype(int)
     >>> calibration_test(np.column_stack([1 - x, x]), acts, np.arange(2000)).p_value > 0.05
     True
-    >>> calibration_test(np.full((2000, 2), 0.5), acts, np.arange(2000), x[:, None]).p_value < 1e-6
+    >>> calibration_test(np.full((2000, 2), 0.5), acts, np.arange(2000), [x]).p_value < 1e-6
     True
     """
-    n, n_actions = probabilities.shape
-    cells = [np.zeros(n, dtype=np.intp)] + [_tenths(column) for column in probabilities.T[:n_actions]]
-    cells += [] if states is None else [_tenths(column) for column in states.T]
-    excess = one_hot(actions, n_actions) - probabilities
+    n_actions = probabilities.shape[1]
     found: list[tuple[float, float, str]] = []
-    for cell in cells:
-        for label in np.unique(cell):
-            rows = cell == label
+    for column in chain([None], probabilities.T, () if states is None else states):
+        cell = None if column is None else _tenths(column)
+        for label in (0,) if cell is None else np.flatnonzero(np.bincount(cell)):
+            rows = slice(None) if cell is None else np.flatnonzero(cell == label)
             for a in range(1 if n_actions == 2 else 0, n_actions):
-                expected = float(probabilities[rows, a].sum())
-                if min(expected, rows.sum() - expected) < MIN_EFFECTIVE:
+                predicted = probabilities[rows, a]
+                expected = float(predicted.sum())
+                if min(expected, len(predicted) - expected) < MIN_EFFECTIVE:
                     continue
-                t, p = total_test(unit_sums(excess[rows, a], unit[rows]))
+                t, p = total_test(unit_sums((actions[rows] == a) - predicted, unit[rows]))
                 if not np.isnan(p):
-                    found.append((p, t, f"action {a} in a cell of {rows.sum()} steps"))
+                    found.append((p, t, f"action {a} in a cell of {len(predicted)} steps"))
     if not found:
         return AssumptionTest(np.nan, 0.0, "too few steps")
     p, t, detail = min(found)
@@ -301,7 +308,9 @@ def calibration_test(
 
 
 def _tenths(column: FloatArray) -> IntArray:
-    return np.searchsorted(np.unique(np.quantile(column, np.arange(0.1, 1.0, 0.1))), column)
+    ends = np.unique(np.quantile(column, np.arange(0.1, 1.0, 0.1)))
+    blocks = np.array_split(column, -(-len(column) // BLOCK))
+    return np.concatenate([np.searchsorted(ends, block).astype(np.int8) for block in blocks])
 
 
 def total_test(sums: FloatArray) -> tuple[float, float]:

@@ -8,9 +8,10 @@ in one case of 20.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from .assumption_tests import (
     unit_sums,
 )
 from .counts import CountModel, episode_returns, has_labels
-from .importance import errors_of, start_value
+from .importance import by_episode, errors_of, start_value
 from .markov import action_test, markov_tests
 from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of, with_column
 from .problem import Problem
@@ -169,8 +170,8 @@ def _independent(problem: Problem) -> AssumptionTest:
     alike = problem.on_policy or problem.logged_only
     if not alike:
         model = model_of(problem).model
-        errors = errors_of(problem, model) * problem.discount**problem.time
-        returns = unit_sums(errors, problem.episode)
+        errors = errors_of(problem, model)
+        returns = by_episode(problem, lambda rows: errors[rows] * problem.discount ** problem.time[rows])
         if problem.own_starts:
             returns += start_value(problem, model)[0]
         if np.ptp(returns) <= NO_NOISE * problem.largest:
@@ -202,22 +203,28 @@ def _behavior(problem: Problem) -> AssumptionTest:
     if behavior is None or np.isnan(problem.chance).any():
         return UNTESTED
     if behavior.estimated:
-        later = problem.time > 0
-        before = np.where(later, np.append(-1, problem.actions[:-1]), -1)
-        paid = np.where(later, np.append(0.0, problem.rewards[:-1]), 0.0)
-        last = np.where(later[:, None], np.roll(problem.states, 1, axis=0), problem.states)
         if behavior.table is None:
             rng = np.random.default_rng(problem.options.random_state)
-            found = action_test(problem.states, problem.actions, (before, problem.time, paid, last), rng)
+            found = action_test(problem.states, problem.actions, tuple(_just_before(problem)), rng)
             return found._replace(detail="logged actions depend on the step, or on the one before")
         unit = problem.unit[problem.episode]
-        cells = np.column_stack([problem.states, before, problem.time, paid, last]).astype(np.float64)
-        found = calibration_test(behavior.table, problem.actions, unit, cells)
+        parts = chain([problem.states], _just_before(problem))
+        columns = (column for part in parts for column in np.atleast_2d(part.T))
+        found = calibration_test(behavior.table, problem.actions, unit, columns)
         return found._replace(detail="probabilities of logged actions, estimated from the state, are wrong")
     if is_tabular(problem) and len(problem.never_logged):
         return UNTESTED  # then ratios have a smaller mean
     t, p, mean = _ratios(problem)
     return AssumptionTest(p, t, f"ratios of {problem.measure} have the mean {mean:.3g}, not 1")
+
+
+def _just_before(problem: Problem) -> Iterator[np.ndarray]:
+    """Yield what came before every step: action, number of the step, reward, and state, or its own."""
+    later = problem.time > 0
+    yield np.where(later, np.append(-1, problem.actions[:-1]), -1)
+    yield problem.time
+    yield np.where(later, np.append(0.0, problem.rewards[:-1]), 0.0)
+    yield problem.visited[problem.places_of(slice(None)) - later]
 
 
 def _ratios(problem: Problem) -> tuple[float, float, float]:

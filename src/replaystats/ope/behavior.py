@@ -13,14 +13,16 @@ import numpy as np
 from .._core.errors import must_be, renamed
 from .._core.linalg import in_span
 from .._core.thresholds import FOLDS, MANY, SAMPLED_ROWS
-from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_length, check_magnitude
 from .counts import has_labels
 from .policies import ask, densities_of, probabilities_of
-from .problem import Problem
+from .problem import BLOCK, Problem
 
 # Rounding: so many steps leave less of the likelihood than its sampling error.
 _EM_STEPS = 500
+# Batch: rows to which a calibration is fitted; of a longer log means of neighbours.
+_CALIBRATED = 4 * BLOCK
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,24 +156,44 @@ def estimate_behavior(
     >>> max(weights, key=weights.get), bool(np.abs(table[:, 1] - chance).mean() < 0.06)
     ('boosted', True)
     """
-    labels, chosen = np.unique(actions, return_inverse=True)
-    table = np.zeros((len(actions), n_actions))
+    labels = np.flatnonzero(np.bincount(actions))
+    chosen = actions if len(labels) == n_actions else np.searchsorted(labels, actions)
     if len(labels) == 1:
-        table[:, labels[0]] = 1.0
-        return table, {"shares": 1.0, "logistic": 0.0, "boosted": 0.0}
+        return np.tile(np.eye(n_actions)[labels[0]], (len(actions), 1)), {
+            "shares": 1.0,
+            "logistic": 0.0,
+            "boosted": 0.0,
+        }
     if states.shape[1] > len(states):
         states = in_span(states)[0]
-    candidates = _candidates(states, chosen, unit, len(labels), seed)
-    step = -(-len(chosen) // SAMPLED_ROWS)
-    rows = np.arange(len(chosen))
-    weights = mixture_weights(candidates[:, rows, chosen].T[::step])
-    table[:, labels] = calibrated(np.tensordot(weights, candidates, axes=1), chosen)
+    folds = _fitted(states, chosen, unit, len(labels), seed)
+
+    def predicted(rows: IntArray) -> FloatArray:
+        """Return out-of-fold probabilities (n_candidates, m, n_labels)."""
+        found = np.empty((len(folds[0][1]), len(rows), len(labels)))
+        for out, models in folds:
+            own = np.flatnonzero(out[rows])
+            for one, model in zip(found, models, strict=True):
+                one[own] = model(states[rows[own]])
+        return found
+
+    rows, step = np.arange(len(chosen), dtype=np.int32), -(-len(chosen) // SAMPLED_ROWS)
+    some = predicted(rows[::step])
+    weights = mixture_weights(some[:, np.arange(some.shape[1]), chosen[::step]].T)
+    mixed = np.empty((len(chosen), len(labels)))
+    for first in range(0, len(chosen), BLOCK):
+        own = rows[first : first + BLOCK]
+        mixed[own] = np.tensordot(weights, some if step == 1 else predicted(own), axes=1)
+    table = calibrated(mixed, chosen)
+    if len(labels) < n_actions:
+        table = np.zeros((len(actions), n_actions))
+        table[:, labels] = mixed
     named = {"shares": weights[0], "logistic": weights[1:2].sum(), "boosted": weights[2:].sum()}
     return table, {name: float(weight) for name, weight in named.items()}
 
 
 def calibrated(table: FloatArray, chosen: IntArray) -> FloatArray:
-    """Return out-of-fold probabilities (N, A) after isotonic regression of taking each action on its own.
+    """Return out-of-fold probabilities (N, A), overwritten, after isotonic regression of taking each action.
 
     Noise of a flexible model makes large predictions too large and small ones too small; isotonic regression
     takes that out [1]_. The rows are divided by their sums.
@@ -183,12 +205,28 @@ def calibrated(table: FloatArray, chosen: IntArray) -> FloatArray:
     """
     from sklearn.isotonic import IsotonicRegression
 
-    found = np.empty_like(table)
+    models = []
     for a in range(table.shape[1]):
-        found[:, a] = IsotonicRegression(y_min=0.0, y_max=1.0).fit_transform(table[:, a], chosen == a)
-    # A step between blocks may have probability 0 for all actions: the prediction is kept there.
-    total = found.sum(axis=1, keepdims=True)
-    return np.asarray(np.where(total > 0.0, found / np.where(total > 0.0, total, 1.0), table))
+        model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        models.append(model.fit(*_cells(table[:, a], chosen == a)))
+    for first in range(0, len(table), BLOCK):
+        some = table[first : first + BLOCK]
+        found = np.column_stack([model.predict(column) for model, column in zip(models, some.T, strict=True)])
+        # A step between blocks may have probability 0 for all actions: the prediction is kept there.
+        total = found.sum(axis=1, keepdims=True)
+        some[:] = np.where(total > 0.0, found / np.where(total > 0.0, total, 1.0), some)
+    return table
+
+
+def _cells(x: FloatArray, y: BoolArray) -> tuple[np.ndarray, ...]:
+    """Return x and y of a log, or means over neighbours in x with their numbers where it is long."""
+    step = -(-len(x) // _CALIBRATED)
+    if step == 1:
+        return x, y
+    order, first = np.argsort(x), np.arange(0, len(x), step)
+    size = np.diff(first, append=len(x))
+    means = (np.add.reduceat(part[order], first, dtype=np.float64) / size for part in (x, y))
+    return (*means, size)
 
 
 def mixture_weights(likelihood: FloatArray) -> FloatArray:
@@ -206,30 +244,43 @@ def mixture_weights(likelihood: FloatArray) -> FloatArray:
     return np.asarray(weights)
 
 
-def _candidates(states: FloatArray, chosen: IntArray, unit: IntArray, n_labels: int, seed: int) -> FloatArray:
-    """Return out-of-fold probabilities (n_candidates, N, n_labels)."""
-    from sklearn.model_selection import cross_val_predict
-
+def _fitted(
+    states: FloatArray, chosen: IntArray, unit: IntArray, n_labels: int, seed: int
+) -> list[tuple[BoolArray, list[Callable[[FloatArray], FloatArray]]]]:
+    """Return the rows of every fold, and what models that were fitted without it predict from states."""
     rng = np.random.default_rng(seed)
-    _, place = np.unique(unit, return_inverse=True)
-    n = int(place.max()) + 1
-    fold = rng.permutation(n)[place] % FOLDS
+    there = np.bincount(unit) > 0
+    place, n = np.cumsum(there) - 1, np.count_nonzero(there)
+    fold = (rng.permutation(n) % FOLDS)[place].astype(np.int8)[unit]
     if n < FOLDS:  # a few long series: blocks of rows
-        fold = np.arange(len(place)) * FOLDS // len(place)
-    splits, shares = [], np.empty((len(chosen), n_labels))
+        fold = np.arange(len(unit)) * FOLDS // len(unit)
+    fits = []
     for k in np.unique(fold):
-        fit, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        fit = np.sort(rng.choice(fit, min(len(fit), SAMPLED_ROWS), replace=False))
-        splits.append((fit, out))
-        shares[out] = (np.bincount(chosen[fit], minlength=n_labels) + 1.0) / (len(fit) + n_labels)
-    if any(len(fit) <= states.shape[1] or np.ptp(chosen[fit]) == 0 for fit, _ in splits):
-        return shares[None]
-    with warnings.catch_warnings():  # a label that is rare may be missing in a fold: shares know it
-        warnings.simplefilter("ignore")
-        predict = partial(cross_val_predict, X=states, y=chosen, cv=splits, method="predict_proba")
-        return np.stack(
-            [shares, *(predict(model) for model in _classifiers(states.shape[1], n_labels, seed))]
-        )
+        fit = np.flatnonzero(fold != k)
+        fits.append((fold == k, np.sort(rng.choice(fit, min(len(fit), SAMPLED_ROWS), replace=False))))
+    few = any(len(fit) <= states.shape[1] or np.ptp(chosen[fit]) == 0 for _, fit in fits)
+    found = []
+    for out, fit in fits:
+        share = (np.bincount(chosen[fit], minlength=n_labels) + 1.0) / (len(fit) + n_labels)
+        models: list[Callable[[FloatArray], FloatArray]] = [partial(_constant, share)]
+        with warnings.catch_warnings():  # a label that is rare may be missing in a fold: shares know it
+            warnings.simplefilter("ignore")
+            for model in [] if few else _classifiers(states.shape[1], n_labels, seed):
+                models.append(partial(_predict, model.fit(states[fit], chosen[fit]), n_labels))
+        found.append((out, models))
+    return found
+
+
+def _constant(share: FloatArray, states: FloatArray) -> FloatArray:
+    return np.broadcast_to(share, (len(states), len(share)))
+
+
+def _predict(model: Any, n_labels: int, states: FloatArray) -> FloatArray:
+    """Return the probabilities of all labels; those that were not in the fold of a model have 0."""
+    found = np.zeros((len(states), n_labels))
+    if len(states):
+        found[:, model.classes_] = model.predict_proba(states)
+    return found
 
 
 def _classifiers(d: int, n_labels: int, seed: int) -> list[Any]:

@@ -15,9 +15,6 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .intervals import GroupJackknife
 from .problem import Problem
 
-# Batch: rows of a table of counts, or steps, at a time.
-_ROWS = 262_144
-
 
 def is_discrete(states: FloatArray) -> bool:
     """Tell whether states are labels: whole numbers that come back.
@@ -127,12 +124,6 @@ class CountModel:
         for action in range(self.problem.n_actions):
             yield self.action_values[:-1, self.next_ids[rows], action].T
 
-    def chunks(self) -> Iterator[slice]:
-        """Return slices that cover all rows."""
-        n = len(self.ids)
-        for first in range(0, n, _ROWS):
-            yield slice(first, min(n, first + _ROWS))
-
 
 def fit_counts(problem: Problem, logged: FloatArray | None = None, *, pooled: bool = False) -> CountModel:
     """Count, solve, and solve again without every group.
@@ -181,8 +172,9 @@ def fit_counts(problem: Problem, logged: FloatArray | None = None, *, pooled: bo
 
 def plausible_range(problem: Problem) -> tuple[float, float]:
     """Return the worst and the best discounted return from any logged step on, within the possible."""
-    togo = returns_to_go(problem)
-    return max(problem.low, float(togo.min())), min(problem.high, float(togo.max()))
+    ends = [(togo.min(), togo.max()) for togo in (_to_go(problem, rows) for rows in problem.blocks())]
+    low, high = (float(end) for end in (min(low for low, _ in ends), max(high for _, high in ends)))
+    return max(problem.low, low), min(problem.high, high)
 
 
 def returns_to_go(problem: Problem) -> FloatArray:
@@ -207,14 +199,7 @@ def episode_returns(problem: Problem) -> FloatArray:
 
 
 def _episode_returns(problem: Problem) -> FloatArray:
-    offsets = problem.data.step_offsets
-    out, first = np.empty(problem.n_episodes), 0
-    while first < len(out):  # whole episodes, some `_ROWS` steps at a time
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + _ROWS, side="right")) - 1)
-        togo = _to_go(problem, slice(offsets[first], offsets[last]))
-        out[first:last] = togo[offsets[first:last] - offsets[first]]
-        first = last
-    return out
+    return np.concatenate([_to_go(problem, rows)[problem.time[rows] == 0] for rows in problem.blocks()])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from ..basis import Basis
 from ..data import Trajectories
 from .assumptions import implied
 from .counts import CountModel, episode_returns
-from .importance import measure_overlap
+from .importance import by_episode, measure_overlap
 from .methods import TIERS
 from .parts import ModelChoice, Screening, behavior_of, is_tabular, share_after_cuts, weights_of
 from .policies import PolicyLike
@@ -301,8 +301,10 @@ def _about_large_episodes(problem: Problem) -> list[str]:
     weights, data = weights_of(problem), problem.data
     each = episode_returns(problem)
     if weights is not None:
-        rows = weights.product * weights.discounts[problem.time] * problem.rewards
-        each = np.asarray(np.bincount(problem.episode, weights=rows, minlength=len(data)), dtype=np.float64)
+        product, discounts = weights.product, weights.discounts
+        each = by_episode(
+            problem, lambda rows: product[rows] * discounts[problem.time[rows]] * problem.rewards[rows]
+        )
     total = float(np.abs(each).sum())
     largest = int(np.argmax(np.abs(each)))
     if len(data) < 2 or total == 0.0 or np.abs(each[largest]) <= MAJORITY * total:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -61,20 +63,22 @@ class Weights:
 
     def sums(self, problem: Problem, rows: FloatArray) -> FloatArray:
         """Return the sums of product x kept x rows by group and time, shape (G, H)."""
-        return _by_group_and_time(problem, self.product * self.kept * rows, self.size.shape)
+        return _by_group_and_time(problem, self.size.shape, self.product, self.kept, rows)
 
 
 def make_weights(problem: Problem, ratio: FloatArray) -> Weights:
     """Return the products of per-step ratios (N,) along every episode."""
     data, horizon = problem.data, int(problem.data.n_steps.max())
-    logged = problem.share_of_logged
-    ratio = np.where(logged > 0.0, ratio / np.where(logged > 0.0, logged, 1.0), 1.0)
-    product, kept = _along(problem, ratio), _along(problem, logged)
+    kept = logged = problem.share_of_logged
+    if problem.unlogged is not None:
+        ratio = np.where(logged > 0.0, ratio / np.where(logged > 0.0, logged, 1.0), 1.0)
+        kept = _along(problem, logged)
+    product = _along(problem, ratio)
     growth, steps = _growth(problem, ratio)
     shape = (problem.n_groups, horizon)
     last = data.step_offsets[1:] - 1
     group = problem.group[last]
-    size = _by_group_and_time(problem, product, shape)
+    size = _by_group_and_time(problem, shape, product)
     ended = np.zeros((shape[0], horizon + 1))
     np.add.at(ended, (group, data.n_steps), product[last])
     size += np.cumsum(ended, axis=1)[:, :horizon]
@@ -97,14 +101,17 @@ def make_weights(problem: Problem, ratio: FloatArray) -> Weights:
 
 def _along(problem: Problem, factors: FloatArray) -> FloatArray:
     """Return the products (N,) of factors along every episode."""
-    first = problem.data.step_offsets[:-1]
-    with np.errstate(divide="ignore"):
-        running = np.cumsum(np.maximum(np.log(factors), -_LARGEST_LOG))
-    before = np.concatenate([[0.0], running])[first]
-    product = np.exp(np.minimum(running - before[problem.episode], _LARGEST_LOG))
-    dead = np.cumsum(factors == 0.0)
-    product[dead - np.concatenate([[0], dead])[first][problem.episode] > 0] = 0.0
-    return np.asarray(product)
+    product = np.empty(len(problem))
+    for rows in problem.blocks():
+        some, here = factors[rows], np.arange(rows.stop - rows.start)
+        first = here - problem.time[rows]
+        with np.errstate(divide="ignore"):
+            running = np.cumsum(np.maximum(np.log(some), -_LARGEST_LOG))
+        before = np.concatenate([[0.0], running])[first]
+        product[rows] = np.exp(np.minimum(running - before, _LARGEST_LOG))
+        dead = np.cumsum(some == 0.0)
+        product[rows][dead - np.concatenate([[0], dead])[first] > 0] = 0.0
+    return product
 
 
 def _growth(problem: Problem, ratio: FloatArray) -> tuple[float, float]:
@@ -116,10 +123,22 @@ def _growth(problem: Problem, ratio: FloatArray) -> tuple[float, float]:
     return growth, float(np.count_nonzero(within) / problem.n_episodes)
 
 
-def _by_group_and_time(problem: Problem, rows: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    flat = problem.group * shape[1] + problem.time
-    sums: FloatArray = np.bincount(flat, weights=rows, minlength=shape[0] * shape[1]).astype(np.float64)
+def _by_group_and_time(problem: Problem, shape: tuple[int, ...], *factors: FloatArray) -> FloatArray:
+    """Return the sums of the product of factors (N,) by group and time, shape (G, H)."""
+    sums = np.zeros(shape[0] * shape[1])
+    for rows in problem.blocks():
+        flat = problem.group[rows] * shape[1] + problem.time[rows]
+        product = reduce(np.multiply, (factor[rows] for factor in factors))
+        sums += np.bincount(flat, weights=product, minlength=len(sums))
     return sums.reshape(shape)
+
+
+def by_episode(problem: Problem, values: Callable[[slice], FloatArray]) -> FloatArray:
+    """Return the sums of values of steps over episodes, shape (n,); `values` takes rows of whole episodes."""
+    sums = np.zeros(problem.n_episodes)
+    for rows in problem.blocks():
+        sums += np.bincount(problem.episode[rows], weights=values(rows), minlength=len(sums))
+    return sums
 
 
 def self_normalised(weights: Weights, sums: FloatArray) -> GroupJackknife:
@@ -236,7 +255,7 @@ ValueModel = CountModel | LinearModel  # what fills in values
 def errors_of(problem: Problem, model: ValueModel) -> FloatArray:
     """Return TD errors (N,), values kept within what is possible and fitted on other episodes."""
     out = np.empty(len(problem))
-    for rows in model.chunks():
+    for rows in problem.chunks():
         here, ahead = (np.clip(v, problem.low, problem.high) for v in model.at_steps(rows))
         out[rows] = td_errors(problem, rows, here, ahead)
     return out
@@ -277,8 +296,13 @@ def episode_influence(problem: Problem, weights: Weights, model: ValueModel) -> 
     sums = weights.sums(problem, errors).sum(axis=0)
     mean = np.divide(sums, size, out=np.zeros_like(sums), where=size > 0.0)
     share = np.divide(weights.discounts, size, out=np.zeros_like(size), where=size > 0.0)
-    rows = weights.product * (weights.kept * errors - mean[problem.time]) * share[problem.time]
-    out = np.bincount(problem.episode, weights=rows, minlength=problem.n_episodes)
+
+    def part(rows: slice) -> FloatArray:
+        at = problem.time[rows]
+        beyond_mean = weights.kept[rows] * errors[rows] - mean[at]
+        return np.asarray(weights.product[rows] * beyond_mean * share[at])
+
+    out = by_episode(problem, part)
     # An episode that ended keeps its weight, with an error of 0, in the means of later times.
     tail = np.concatenate([np.cumsum((mean * share)[::-1])[::-1], [0.0]])
     last = problem.data.step_offsets[1:] - 1

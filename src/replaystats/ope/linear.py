@@ -21,8 +21,6 @@ from .problem import Problem
 # Rounding: equilibrated systems get this on the diagonal: functions that say the same (cos^2 + sin^2 = 1)
 # share it.
 JITTER = 1e-9
-# Batch: rows whose features are held at a time.
-_ROWS = 32_768
 # Batch: numbers of features that are kept between passes.
 _KEEP = 4_000_000
 # Rounding: smaller parts than this of the variance of instruments are rounding, not functions outside the
@@ -82,12 +80,6 @@ class Features:
             total = total + self.basis(draw)
         return total / len(draws)
 
-    def chunks(self) -> Iterator[slice]:
-        """Return slices that cover all rows."""
-        n = len(self.problem)
-        for first in range(0, n, _ROWS):
-            yield slice(first, min(n, first + _ROWS))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearModel:
@@ -145,10 +137,6 @@ class LinearModel:
         for action in range(problem.n_actions):
             yield features @ theta[:, :, action].T
 
-    def chunks(self) -> Iterator[slice]:
-        """Return slices that cover all rows."""
-        return self.features.chunks()
-
 
 def fit_linear(problem: Problem, basis: Basis, rewards: FloatArray | None = None) -> LinearModel:
     """Solve sum phi (phi - discount phi')^T theta = sum r phi, with all groups and without each.
@@ -205,7 +193,7 @@ def _group_sums(features: Features, rewards: FloatArray) -> _Sums:
     g, q, n_actions = problem.n_groups, features.basis.n_basis, problem.n_actions
     matrices = np.zeros((g, q, n_actions, q, n_actions))
     right = np.zeros((g, q, n_actions))
-    for rows in features.chunks():
+    for rows in problem.chunks():
         cell = problem.group[rows] * n_actions + problem.actions[rows]
         order = np.argsort(cell, kind="stable")  # then the rows of one group and action lie side by side
         here, ahead = features.here(rows)[order], features.ahead(rows)[order]
@@ -248,7 +236,7 @@ def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> f
     outside = Features(problem, richer)
     mix = rng.standard_normal((richer.n_basis, n_actions, k)) / np.sqrt(richer.n_basis)
     cross = np.zeros((k, model.features.basis.n_basis, n_actions))
-    for rows in model.chunks():
+    for rows in problem.chunks():
         instruments = _instruments(outside.here(rows), problem.actions[rows], mix)
         here, ahead = model.features.here(rows), model.features.ahead(rows)
         for a in range(n_actions):
@@ -257,7 +245,7 @@ def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> f
             cross[:, :, a] -= instruments.T @ (ahead * problem.following[rows, a, None])
     inside = solve(model.matrices.sum(axis=0).T, cross.reshape(k, size).T).T.reshape(k, -1, n_actions)
     sums, whole = np.zeros((n_units, k)), np.zeros((n_units, k))
-    for rows in model.chunks():
+    for rows in problem.chunks():
         label = problem.actions[rows]
         instruments = _instruments(outside.here(rows), label, mix)
         taken_off = _instruments(model.features.here(rows), label, inside.transpose(1, 2, 0))
@@ -395,7 +383,7 @@ def judge(model: LinearModel, name: str, richer: Basis, rng: np.random.Generator
     slack = 1e-6 * problem.largest
     value = model.at_start.value
     squares = sum(
-        float(np.sum(np.square(td_errors(problem, rows, *model.at_steps(rows))))) for rows in model.chunks()
+        float(np.sum(np.square(td_errors(problem, rows, *model.at_steps(rows))))) for rows in problem.chunks()
     )
     return BasisTest(
         name=name,

@@ -19,6 +19,8 @@ from ..data._flat import are_names, are_numbers
 from ..data.views import action_rows
 from ..moments.lstd_q import SINGLE, check_labels, check_probabilities, decisions_of
 
+# Batch: states that a policy is asked about at a time.
+_BLOCK = 262_144
 # Batch: states that a policy is asked for together, in a random order, to see whether its answers change.
 _ASKED_TOGETHER = (2, 3, 5, 10)
 
@@ -109,30 +111,44 @@ def what_the_policy_does(
         return none, ones[0], ones[0][:, 0], ones[1], False
     if isinstance(policy, np.ndarray):
         return none, ones[0], _chances_of_logged(policy, data), ones[1], False
-    actions, steps = action_rows(data), data.transitions()
+    actions = action_rows(data)
+    begun = np.ones(len(data.states), dtype=np.bool_)
+    begun[data.offsets[1:] - 1] = False
+    here = np.flatnonzero(begun)  # rows of the states in which steps begin
     if not np.issubdtype(actions.dtype, np.integer):
-        _check_like_logged(decisions_of(policy, steps.states[:2]), actions)
-        dense = densities_of(policy, data, steps.states)
+        states = data.states[here]
+        _check_like_logged(decisions_of(policy, states[:2]), actions)
+        dense = densities_of(policy, data, states)
         chance = np.full(n_rows, np.nan) if dense is None else dense
         return none, ones[0], chance, ones[1], True
-    chosen = np.asarray(decisions_of(policy, steps.states))
-    count = _count_actions(actions, chosen) if n_actions is None else n_actions
+    chosen = [np.asarray(decisions_of(policy, data.states[here[rows]])) for rows in _blocks(n_rows)]
+    count = max(_count_actions(actions, one) for one in chosen) if n_actions is None else n_actions
     check_memory(float(n_rows) * count, "n_actions", count)
     labels = check_labels(actions, "actions", count)
-    chances = as_probabilities(chosen, n_rows, count)
+    again = np.random.default_rng(0).permutation(n_rows)[:MANY]
+    chance, before = np.empty(n_rows), np.empty((len(again), count))
+    for rows, one in zip(_blocks(n_rows), chosen, strict=True):
+        chances = as_probabilities(one, rows.stop - rows.start, count)
+        chance[rows] = chances[np.arange(len(chances)), labels[rows]]
+        own = (again >= rows.start) & (again < rows.stop)
+        before[own] = chances[again[own] - rows.start]
+    del chosen
     following = np.zeros((n_rows, count))
-    goes_on = ~terminal  # a policy is not asked what it does after the end
-    following[goes_on] = probabilities_of(policy, steps.next_states[goes_on], count)
+    for rows in _blocks(n_rows):
+        goes_on = ~terminal[rows]  # a policy is not asked what it does after the end
+        following[rows][goes_on] = probabilities_of(policy, data.states[here[rows][goes_on] + 1], count)
     at_start = probabilities_of(policy, starts, count)
-    _check_repeatable(policy, steps.states, chances)
-    return labels, following, chances[np.arange(n_rows), labels], at_start, False
+    _check_repeatable(policy, data.states[here[again]], before)
+    return labels, following, chance, at_start, False
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    return [slice(first, min(n_rows, first + _BLOCK)) for first in range(0, n_rows, _BLOCK)]
 
 
 def _check_repeatable(policy: Asked, states: FloatArray, chances: FloatArray) -> None:
     """Raise where a policy says something else of some states when it is asked for a few of them again."""
-    n = len(states)
-    rows = np.random.default_rng(0).permutation(n)[:MANY]
-    for some in np.split(rows, np.cumsum(_ASKED_TOGETHER)):
+    for some in np.split(np.arange(len(states)), np.cumsum(_ASKED_TOGETHER)):
         if not len(some):
             break
         off = float(np.abs(chances[some] - probabilities_of(policy, states[some], chances.shape[1])).max())

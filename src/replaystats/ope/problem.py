@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -23,6 +23,8 @@ from .policies import PolicyLike, ask, check_policy, what_the_policy_does
 T = TypeVar("T")
 # Batch: one number for every step of the horizon is held.
 MAX_STEPS = 10_000_000
+# Batch: rows whose features are held at a time; steps of whole episodes at a time.
+CHUNK, BLOCK = 32_768, 262_144
 # Groups that are left out in turn: twice as many as where each is dear.
 MAX_GROUPS = 2 * SEVERAL
 
@@ -156,17 +158,35 @@ class Problem:
         if self.place is not None:
             return self.place[rows]
         # Every episode before adds its final state.
-        return np.asarray(np.arange(len(self))[rows] + self.episode[rows])
+        own = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.arange(len(self))[rows]
+        own += self.episode[rows]
+        return own
+
+    def chunks(self) -> Iterator[slice]:
+        """Return slices that cover all rows, `CHUNK` at a time."""
+        return (slice(first, min(len(self), first + CHUNK)) for first in range(0, len(self), CHUNK))
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield slices that cover all rows, whole episodes of some `BLOCK` steps at a time."""
+        edges = self.data.step_offsets
+        if self.place is not None:
+            edges = np.concatenate([[0], np.flatnonzero(np.diff(self.episode)) + 1, [len(self)]])
+        first = 0
+        while first < len(edges) - 1:
+            last = int(np.searchsorted(edges, edges[first] + BLOCK, side="right")) - 1
+            last = max(first + 1, last)
+            yield slice(int(edges[first]), int(edges[last]))
+            first = last
 
     @property
     def states(self) -> FloatArray:
         """State of every step, (N, d)."""
-        return self.once("states", lambda p: p.visited[p.places_of(slice(None))])
+        return self.visited[self.places_of(slice(None))]
 
     @property
     def next_states(self) -> FloatArray:
         """State that follows every step, (N, d)."""
-        return self.once("next states", lambda p: p.visited[p.places_of(slice(None)) + 1])
+        return self.visited[self.places_of(slice(None)) + 1]
 
     @property
     def effective_groups(self) -> float:
@@ -269,10 +289,11 @@ class Problem:
     @property
     def share_of_logged(self) -> FloatArray:
         """Chance (N,) that the policy takes an action of the log where a step was logged."""
+        if self.unlogged is None:
+            return np.broadcast_to(1.0, len(self))
         share = np.ones(len(self))
-        if self.unlogged is not None:
-            share[1:] -= self.unlogged.after[:-1] / (self.discount or 1.0)
-            share[self.data.step_offsets[:-1]] = 1.0 - self.unlogged.first
+        share[1:] -= self.unlogged.after[:-1] / (self.discount or 1.0)
+        share[self.data.step_offsets[:-1]] = 1.0 - self.unlogged.first
         return share
 
     def of_episodes(self, keep: BoolArray) -> Problem:
@@ -314,7 +335,7 @@ def make_problem(
     data = data if horizon is None else first_steps(data, horizon)
     terminal = np.zeros(data.n_transitions, dtype=np.bool_)
     terminal[data.step_offsets[1:] - 1] = data.terminated
-    episode = np.repeat(np.arange(len(data)), data.n_steps)
+    episode = np.repeat(np.arange(len(data), dtype=np.int32), data.n_steps)
     starts = data.states[data.offsets[:-1]] if start is None else _given_starts(start, data.dimension)
     labels, following, chance, start_chances, continuous = what_the_policy_does(
         data, asked, terminal, starts, n_actions
@@ -331,7 +352,7 @@ def make_problem(
         rewards=data.rewards,
         terminal=terminal,
         episode=episode,
-        time=np.arange(data.n_transitions) - np.repeat(data.step_offsets[:-1], data.n_steps),
+        time=np.arange(data.n_transitions, dtype=np.int32) - data.step_offsets[:-1].astype(np.int32)[episode],
         following=following * (discount * ~terminal)[:, None],
         chance=chance,
         start_states=starts,
@@ -380,7 +401,7 @@ def find_units(units: ArrayLike | None, data: Trajectories) -> IntArray:
     if units is not None and int(unit.max()) == 0:
         hint = "One unit says nothing about how units differ."
         raise ValueError(must_be("units", "labels of two units at least", "one", hint))
-    return unit
+    return unit.astype(np.int32)
 
 
 def find_horizon(data: Trajectories, horizon: int | str | None) -> tuple[int | None, list[str]]:
@@ -451,7 +472,7 @@ def make_groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntA
     """Deal independent units out to at most `MAX_GROUPS` groups; one long episode is cut into blocks."""
     n = int(unit.max()) + 1
     if n > 1:
-        return unit[trajectory] % min(n, MAX_GROUPS), min(n, MAX_GROUPS)
+        return (unit % min(n, MAX_GROUPS)).astype(np.int32)[trajectory], min(n, MAX_GROUPS)
     n_blocks = max(2, min(20, n_rows // 10))
     if n_rows < 20:
         hint = "Collect more episodes."

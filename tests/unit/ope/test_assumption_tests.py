@@ -148,8 +148,8 @@ def test_calibration_level_and_power():
         chance = np.where(np.abs(x - 0.7) < 0.15, 0.9, 0.1)
         actions = (rng.random(600) < chance).astype(int)
         right, flat = np.column_stack([1 - chance, chance]), np.full((600, 2), 0.5)
-        level.append(calibration_test(right, actions, np.arange(600), x[:, None]).p_value < 0.05)
-        power.append(calibration_test(flat, actions, np.arange(600), x[:, None]).p_value < 0.05)
+        level.append(calibration_test(right, actions, np.arange(600), [x]).p_value < 0.05)
+        power.append(calibration_test(flat, actions, np.arange(600), [x]).p_value < 0.05)
     assert np.mean(level) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 200)
     assert all(power)
 

@@ -39,7 +39,7 @@ def test_the_stripe_is_found_and_calibrated():
     assert weights["boosted"] > 0.5
     assert np.abs(table[:, 1] - chance).mean() < 0.04
     assert table.sum(axis=1) == pytest.approx(np.ones(2000))
-    assert calibration_test(table, actions, np.arange(2000), x).p_value > 0.05
+    assert calibration_test(table, actions, np.arange(2000), x.T).p_value > 0.05
 
 
 def test_logged_actions_have_positive_probability():

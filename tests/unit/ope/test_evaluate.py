@@ -526,3 +526,21 @@ def test_five_million_steps_would_fit_into_a_quarter_of_a_gibibyte(cut):
 @pytest.mark.parametrize("cut", [False, True])
 def test_five_million_steps_fit_into_a_quarter_of_a_gibibyte(cut):
     assert peak_of(50_000, cut=cut) < 2**28
+
+
+def off_policy_peak(n_episodes):
+    """Return the bytes that two policies with estimated behavior take beside their log of 100 steps each."""
+    rng = np.random.default_rng(0)
+    states, actions = rng.normal(size=(n_episodes, 101)), rng.integers(0, 2, (n_episodes, 100))
+    data = rs.Trajectories(states, rng.normal(size=(n_episodes, 100)), actions, terminated=False)
+    tracemalloc.start()
+    rs.compare(data, {"logged": None, "even": lambda s: np.full((len(s), 2), 0.5)}, discount=0.9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.slow
+def test_a_comparison_off_policy_takes_at_most_130_bytes_a_step():
+    """From one million steps on; below, batches of one size make up most of it."""
+    assert off_policy_peak(20_000) - off_policy_peak(10_000) < 130 * 1_000_000
