@@ -17,14 +17,14 @@ from ..basis import Basis
 from ..data import Trajectories
 from .assumptions import implied
 from .counts import CountModel, episode_returns
+from .horizon import find_horizon
 from .importance import by_episode, measure_overlap
 from .methods import TIERS
 from .parts import ModelChoice, Screening, behavior_of, is_tabular, share_after_cuts, weights_of
 from .policies import PolicyLike
-from .problem import Options, Problem, check_data, find_horizon, make_problem
+from .problem import Options, Problem, check_data, make_problem
 from .record import Ends, Evaluation, LogSummary
-from .select import Selection, rows_of, select
-from .unlogged import taken_as
+from .select import Selection, rows_of, select, taken_as
 
 # Arguments of `evaluate` that say what the problem is; the others are `Options`.
 _ASKED = ("start", "n_actions", "reward_range", "units", "log_memory")

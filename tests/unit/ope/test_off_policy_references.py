@@ -14,6 +14,7 @@ from replaystats.basis import RBF, Polynomial, Squashed
 from replaystats.ope import linear, visits as logged_visits
 from replaystats.ope.behavior import find_behavior
 from replaystats.ope.counts import fit_counts
+from replaystats.ope.horizon import value_range
 from replaystats.ope.importance import (
     bounded_by_rewards,
     completed_returns,
@@ -34,7 +35,7 @@ from replaystats.ope.linear import (
     score_test,
 )
 from replaystats.ope.parts import share_after_cuts
-from replaystats.ope.problem import make_problem, value_range
+from replaystats.ope.problem import make_problem
 
 DISCOUNT = 0.9
 
