@@ -64,6 +64,22 @@ def plain(value: Any, digits: int | None = None) -> Any:
     return shown if math.isfinite(value) else None
 
 
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Return rows of a name, three numbers and a remark as lines of a table.
+
+    Examples
+    --------
+    >>> aligned([["", "value", "low", "high", ""], ["mean", "1.5", "1", "2", "few rows"]])
+    ['      value  low  high', 'mean    1.5    1     2  few rows']
+    """
+    sizes = [max(len(row[i]) for row in rows) for i in range(4)]
+    numbers = ("  ".join(row[i].rjust(sizes[i]) for i in (1, 2, 3)) for row in rows)
+    return [
+        f"{row[0].ljust(sizes[0])}  {three}  {row[4]}".rstrip()
+        for row, three in zip(rows, numbers, strict=True)
+    ]
+
+
 class Shown:
     """Adds a plot, a page of its own and a notebook view to a record that has `to_frame`."""
 

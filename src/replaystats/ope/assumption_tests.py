@@ -193,12 +193,10 @@ def mean_test(y: FloatArray, columns: FloatArray, unit: IntArray) -> AssumptionT
     if not columns.shape[1] or np.ptp(y) == 0.0:
         return None
     sums = unit_sums(y[:, None] * columns, unit)
-    size, n = np.sqrt((sums**2).sum(axis=0)), len(sums)
-    if n < MIN_EFFECTIVE:
+    t, p = total_test(sums)
+    if np.isnan(p):
         return None
-    t = float(np.max(np.abs(sums.sum(axis=0)) / np.where(size > 0.0, size, 1.0)))
-    p = min(1.0, 2.0 * float(special.stdtr(n - 1, -t)) * columns.shape[1])
-    return AssumptionTest(p, t, f"rewards of {n} units, {columns.shape[1]} columns")
+    return AssumptionTest(p, abs(t), f"rewards of {len(sums)} units, {columns.shape[1]} columns")
 
 
 def covariance_test(
@@ -314,14 +312,17 @@ def _tenths(column: FloatArray) -> IntArray:
 
 
 def total_test(sums: FloatArray) -> tuple[float, float]:
-    """Return t of the hypothesis that independent sums of unequal size have mean zero, and its p-value."""
-    n, size = len(sums), float(np.sqrt(np.sum(sums**2)))
-    if n < MIN_EFFECTIVE:
+    """Return t of the hypothesis that independent sums of unequal size have mean zero, and its p-value.
+
+    Of columns (n, k) the largest t, and its p-value times k (Bonferroni). NaN for fewer than `MIN_EFFECTIVE`.
+    """
+    if len(sums) < MIN_EFFECTIVE:
         return 0.0, np.nan
-    if size == 0.0:
-        return 0.0, 1.0
-    t = float(sums.sum()) / size
-    return t, float(2.0 * special.stdtr(n - 1, -abs(t)))
+    sums = sums.reshape(len(sums), -1)
+    size = np.sqrt((sums**2).sum(axis=0))
+    each = sums.sum(axis=0) / np.where(size > 0.0, size, 1.0)
+    t = float(each[np.argmax(np.abs(each))])
+    return t, min(1.0, 2.0 * float(special.stdtr(len(sums) - 1, -abs(t))) * len(each))
 
 
 def clock_test(

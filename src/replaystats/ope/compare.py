@@ -12,11 +12,10 @@ from scipy import special
 
 from .._core.config import step
 from .._core.errors import must_be, require_extra
-from .._core.shown import Shown, rounded
+from .._core.shown import Shown, aligned, rounded
 from ..data import Trajectories
-from ..inference.pivot import Pivot
 from .evaluate import evaluate_one
-from .intervals import Bounds, GroupJackknife
+from .intervals import Bounds, GroupJackknife, pivot_of
 from .method import MethodResult
 from .policies import PolicyLike, check_policy
 from .record import Evaluation
@@ -100,14 +99,9 @@ class Comparison(Shown):
             "may_be_best": list(self.may_be_best),
             "sentence": self.sentence,
             "differences": [
-                {
-                    "first": d.first,
-                    "second": d.second,
-                    "value": d.value,
-                    "low": float(d.interval.low),
-                    "high": float(d.interval.high),
-                    "p_value": d.p_value,
-                }
+                {"first": d.first, "second": d.second, "value": d.value}
+                | d.interval._asdict()
+                | {"p_value": d.p_value}
                 for d in self.differences
             ],
             "policies": {name: found.to_dict() for name, found in self.evaluations.items()},
@@ -124,12 +118,7 @@ class Comparison(Shown):
             rows.append([name, *_numbers(found.shown_value, found.interval), found.method])
         for d in self.differences:
             rows.append([f"{d.first} - {d.second}", *_numbers(d.value, d.interval), d.verdict])
-        sizes = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines = [
-            "  ".join([row[0].ljust(sizes[0]), *(row[i].rjust(sizes[i]) for i in (1, 2, 3)), row[4]]).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self.sentence, "", *lines])
+        return "\n".join([self.sentence, "", *aligned(rows)])
 
     __repr__ = __str__
 
@@ -254,13 +243,12 @@ def _paired(a: Evaluation, b: Evaluation) -> MethodResult:
         error = float(one.standard_error[0] + two.standard_error[0])
         degrees, shifts = min(float(one.degrees[0]), float(two.degrees[0])), np.zeros(0)
     below, above = a.result.missed[0] + b.result.missed[1], a.result.missed[1] + b.result.missed[0]
-    pivot = Pivot(
-        estimate=np.array([a.value - b.value]),
-        standard_error=np.array([error]),
-        degrees=np.array([degrees]),
-        bias_bound=np.atleast_1d(one.bias_bound + two.bias_bound),
-        units=np.atleast_1d(np.minimum(one.units, two.units)),
-        low=one.low - two.high,
-        high=one.high - two.low,
+    pivot = pivot_of(
+        a.value - b.value,
+        error,
+        degrees,
+        (float(one.low[0] - two.high[0]), float(one.high[0] - two.low[0])),
+        bias_bound=float(np.sum(one.bias_bound) + np.sum(two.bias_bound)),
+        units=float(np.minimum(np.sum(one.units), np.sum(two.units))),
     )
     return MethodResult(pivot=pivot, shifts=shifts, missed=(below, above))

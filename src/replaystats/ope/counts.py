@@ -90,7 +90,7 @@ class CountModel:
         The same with every such action worth the worst, or the best, that is plausible: see `Untried`.
     unseen : float
         The discounted share of the policy's future, from 0 to 1, that leads to actions never tried.
-    n_states, n_pairs : int
+    n_states : int
     untried : Untried
     """
 
@@ -104,10 +104,7 @@ class CountModel:
     highest: GroupJackknife
     unseen: float
     n_states: int
-    n_pairs: int
     untried: Untried
-
-    name = "count model"
 
     def at_steps(self, rows: slice) -> tuple[FloatArray, FloatArray]:
         """Return the values (m, A) in the states and next states of steps, fitted without their group."""
@@ -165,27 +162,23 @@ def fit_counts(problem: Problem, logged: FloatArray | None = None, *, pooled: bo
         highest=GroupJackknife(full.high, picked[2]),
         unseen=full.unseen,
         n_states=cells.n_states,
-        n_pairs=len(np.unique(here * problem.n_actions + problem.actions)),
         untried=untried,
     )
 
 
 def plausible_range(problem: Problem) -> tuple[float, float]:
     """Return the worst and the best discounted return from any logged step on, within the possible."""
-    ends = [(togo.min(), togo.max()) for togo in (_to_go(problem, rows) for rows in problem.blocks())]
+    ends = [(togo.min(), togo.max()) for togo in (returns_to_go(problem, rows) for rows in problem.blocks())]
     low, high = (float(end) for end in (min(low for low, _ in ends), max(high for _, high in ends)))
     return max(problem.low, low), min(problem.high, high)
 
 
-def returns_to_go(problem: Problem) -> FloatArray:
+def returns_to_go(problem: Problem, rows: slice = slice(None)) -> FloatArray:
     """Return the discounted sum of the rewards from every step to the end of its episode, shape (N,).
 
     G_t - discount G_(t+1) = r_t, with 0 behind the end of an episode, is one system with two diagonals.
+    `rows` are whole episodes.
     """
-    return _to_go(problem, slice(None))
-
-
-def _to_go(problem: Problem, rows: slice) -> FloatArray:
     episode, rewards = problem.episode[rows], problem.rewards[rows]
     diagonals = np.zeros((2, len(rewards)))
     diagonals[0, 1:] = -problem.discount * (episode[1:] == episode[:-1])
@@ -195,11 +188,11 @@ def _to_go(problem: Problem, rows: slice) -> FloatArray:
 
 def episode_returns(problem: Problem) -> FloatArray:
     """Return the discounted sum of the rewards of every episode, shape (n,)."""
-    return problem.once("returns", _episode_returns)
 
+    def found(problem: Problem) -> FloatArray:
+        return np.concatenate([returns_to_go(problem, r)[problem.time[r] == 0] for r in problem.blocks()])
 
-def _episode_returns(problem: Problem) -> FloatArray:
-    return np.concatenate([_to_go(problem, rows)[problem.time[rows] == 0] for rows in problem.blocks()])
+    return problem.once("returns", found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.thresholds import MAJORITY
-from .._core.typing import ArrayLike, FloatArray
+from .._core.typing import ArrayLike
 from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
@@ -19,6 +19,7 @@ from .assumptions import implied
 from .counts import CountModel, episode_returns
 from .horizon import find_horizon
 from .importance import by_episode, measure_overlap
+from .linear import LinearModel
 from .methods import TIERS
 from .parts import ModelChoice, Screening, behavior_of, is_tabular, share_after_cuts, weights_of
 from .policies import PolicyLike
@@ -187,14 +188,8 @@ def _conclude(problem: Problem, selection: Selection, notes: list[str], began: f
     model: ModelChoice | None = problem.memory.get("model")
     interval = one.result.interval(level)
     value = float(np.clip(one.result.pivot.estimate[0], *interval))
-    more = [
-        *_about_failed(problem, selection),
-        *_about_ratios(problem),
-        *_about_ends(problem),
-        *_about_copies(problem),
-        *_about_columns(problem),
-        *_about_large_episodes(problem),
-    ]
+    about = (_about_ratios, _about_ends, _about_copies, _about_columns, _about_large_episodes)
+    more = [*_about_failed(problem, selection), *(note for each in about for note in each(problem))]
     return Evaluation(
         value=value,
         interval=interval,
@@ -208,7 +203,7 @@ def _conclude(problem: Problem, selection: Selection, notes: list[str], began: f
         horizon=problem.horizon,
         log=_summary(problem, model),
         result=one.result,
-        basis_=None if model is None else model.basis,
+        basis_=model.model.features.basis if model and isinstance(model.model, LinearModel) else None,
         seconds=perf_counter() - began,
     )
 
@@ -225,6 +220,8 @@ def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
         weights,
         None if counts is None or unasked else counts.unseen,
     )
+    by_step = np.bincount(problem.time, weights=problem.rewards)
+    wanted = problem.following.sum(axis=0) + problem.discount * problem.start_chances.sum(axis=0)
     return LogSummary(
         n_episodes=problem.n_episodes,
         n_steps=len(problem),
@@ -239,21 +236,15 @@ def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
         ),
         overlap=overlap,
         returns=episode_returns(problem),
-        by_step=_mean_by_step(problem),
+        by_step=by_step * problem.discount ** np.arange(len(by_step)) / problem.n_episodes,
         ratios=None if weights is None else weights.product[data.step_offsets[1:] - 1],
         effective_by_step=None if weights is None else weights.effective,
         action_counts=None if unasked else np.bincount(problem.actions, minlength=problem.n_actions),
-        target_actions=None if unasked else _wanted(problem),
+        target_actions=None if unasked else wanted / max(wanted.sum(), 1e-300),
         action_labels=data.action_labels,
         basis_tests=() if model is None else model.tests,
         choices={} if model is None or model.choice is None else {"basis": model.choice},
     )
-
-
-def _mean_by_step(problem: Problem) -> FloatArray:
-    """Return the mean discounted reward of every step over all episodes, shape (longest,)."""
-    sums = np.bincount(problem.time, weights=problem.rewards)
-    return np.asarray(sums * problem.discount ** np.arange(len(sums)) / problem.n_episodes)
 
 
 def _about_failed(problem: Problem, selection: Selection) -> list[str]:
@@ -346,9 +337,3 @@ def _about_copies(problem: Problem) -> list[str]:
         f"{copies} of {len(data)} episodes are copies of others, number by number: if they were logged or "
         "read twice, the interval is too narrow."
     ]
-
-
-def _wanted(problem: Problem) -> FloatArray:
-    """Return the mean probabilities of the policy's actions in the logged states, shape (A,)."""
-    total = problem.following.sum(axis=0) + problem.discount * problem.start_chances.sum(axis=0)
-    return np.asarray(total / max(total.sum(), 1e-300))

@@ -66,10 +66,6 @@ class Features:
             self.kept[key] = compute()
         return self.kept[key]
 
-    def start(self) -> FloatArray:
-        """Return the features of the start states, shape (m, q)."""
-        return self.following(self.problem.start_states)
-
     def following(self, states: FloatArray) -> FloatArray:
         """Return the features of states; for continuous actions, of what the policy does there, (m, q)."""
         if not self.problem.continuous:
@@ -102,11 +98,6 @@ class LinearModel:
     left_out: FloatArray
     at_start: GroupJackknife
 
-    @property
-    def name(self) -> str:
-        """What the method is called."""
-        return "LSTD" if self.features.problem.on_policy else "LSTDQ"
-
     def values(self, features: FloatArray, group: IntArray) -> FloatArray:
         """Return the values (m, A) of all actions at features (m, q), fitted without the row's group."""
         n_actions = self.features.problem.n_actions
@@ -127,7 +118,9 @@ class LinearModel:
 
     def start_values(self) -> FloatArray:
         """Return the values (m, A) in the start states, fitted without their group."""
-        return self.values(self.features.start(), self.features.problem.start_group)
+        return self.values(
+            self.features.following(self.features.problem.start_states), self.features.problem.start_group
+        )
 
     def after(self, rows: IntArray) -> Iterator[FloatArray]:
         """Yield the values (m, G) of each action behind some steps, fitted without each group."""
@@ -209,7 +202,7 @@ def _group_sums(features: Features, rewards: FloatArray) -> _Sums:
                     matrices[k, :, a, :, b] -= left @ (ahead[at] * chance[:, None])
             right[k, :, a] += left @ reward[at]
     starts = np.zeros((g + 1, q, n_actions))
-    first = features.start()
+    first = features.following(problem.start_states)
     for k in np.unique(problem.start_group):
         at = problem.start_group == k
         starts[k] = first[at].T @ problem.start_chances[at]

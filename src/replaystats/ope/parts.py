@@ -11,7 +11,7 @@ from .._core.choice import Choice
 from .._core.linalg import in_span
 from .._core.thresholds import CHECK_LEVEL, DRAWS, MIN_EFFECTIVE, NEGLIGIBLE, SQUARE_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..basis import Basis, Tabular
+from ..basis import Tabular
 from ..data._flat import holds_names
 from .assumption_tests import covariance_test
 from .behavior import Behavior, find_behavior
@@ -107,11 +107,6 @@ def relevant_columns(problem: Problem, *, level: float = CHECK_LEVEL, seed: int 
     return Screening(keep=keep, p_values=p_values)
 
 
-def screening_of(problem: Problem) -> Screening:
-    """Return which columns matter, found once per problem."""
-    return problem.once("columns", lambda p: relevant_columns(p, seed=p.options.random_state))
-
-
 def screened(problem: Problem) -> Problem:
     """Return the problem with the columns that matter, for models of values and of visits.
 
@@ -122,7 +117,7 @@ def screened(problem: Problem) -> Problem:
     if problem.visited.shape[1] > len(problem.visited):
         rows, start = in_span(problem.visited, problem.start_states)
         return replace(problem, visited=rows, start_states=start, log_memory={})
-    keep = screening_of(problem).keep
+    keep = problem.once("columns", lambda p: relevant_columns(p, seed=p.options.random_state)).keep
     if keep.all():
         return problem
     return replace(
@@ -170,8 +165,6 @@ class ModelChoice:
     Attributes
     ----------
     model : CountModel or LinearModel
-    basis : Basis or None
-        None for counts.
     tests : tuple of BasisTest
         Bases that were tried, in order.
     p_value : float
@@ -181,7 +174,6 @@ class ModelChoice:
     """
 
     model: CountModel | LinearModel
-    basis: Basis | None = None
     tests: tuple[BasisTest, ...] = ()
     p_value: float = float("nan")
     choice: Choice | None = None
@@ -249,20 +241,14 @@ def with_step(problem: Problem) -> Problem:
     """Return the problem with the step as a further column of the state, for models of values."""
     data = problem.data
     time = np.arange(len(data.states)) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
-    policy: Any = problem.policy
-    if callable(policy):
-        policy = _without_step(policy)
+    asked: Any = problem.policy
     return replace(
         problem,
         visited=with_column(problem.visited, time),
         start_states=with_column(problem.start_states, np.zeros(len(problem.start_states), np.intp)),
-        policy=policy,
+        policy=(lambda states: asked(states[:, :-1])) if callable(asked) else asked,
         log_memory={},
     )
-
-
-def _without_step(policy: Any) -> Any:
-    return lambda states: policy(states[:, :-1])
 
 
 def pooled_of(problem: Problem) -> CountModel:
@@ -300,7 +286,7 @@ def _fit_model(problem: Problem, *, counted: bool) -> ModelChoice:
     if not tests:
         tests = (judge(linear, type(basis).__name__, richer_than(problem, chosen, rng), rng),)
     own = next((t for t in tests if t.n_coefficients == linear.features.n_coefficients), tests[-1])
-    return ModelChoice(model=linear, basis=chosen, tests=tests, p_value=own.p_value, choice=choice)
+    return ModelChoice(model=linear, tests=tests, p_value=own.p_value, choice=choice)
 
 
 def robust_of(problem: Problem) -> GroupJackknife:

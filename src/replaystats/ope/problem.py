@@ -211,7 +211,7 @@ class Problem:
     @property
     def places(self) -> FloatArray:
         """Where a basis is evaluated: states, beside continuous actions; shape (N, d + a)."""
-        return self.places_at(slice(None)) if self.continuous else self.states
+        return self.places_at(slice(None))
 
     def places_at(self, rows: slice) -> FloatArray:
         """Return the places of some steps."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.errors import require_extra
-from .._core.shown import Shown, rounded
+from .._core.shown import Shown, aligned, rounded
 from .._core.thresholds import MAJORITY
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
@@ -18,9 +18,6 @@ from .importance import Overlap
 from .intervals import Bounds
 from .linear import BasisTest
 from .method import MethodResult
-
-# Layout: digits behind the point, or before it, beyond which numbers are written with a power of ten.
-LONGEST = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,24 +230,18 @@ class Evaluation(Shown):
             "horizon": self.horizon,
             "assumptions": [a.sentence for a in self.assumptions],
             "checks": [
-                {
-                    "assumption": c.assumption.code,
-                    "p_value": c.p_value,
-                    "passed": c.passed,
-                    "detail": c.detail,
-                }
+                {"assumption": c.assumption.code}
+                | {name: getattr(c, name) for name in ("p_value", "passed", "detail")}
                 for c in self.checks
             ],
             "failed_checks": list(self.failed_checks),
             "untested": list(self.untested),
             "notes": list(self.notes),
             "sentence": self.sentence,
-            "estimates": [
-                _plain(w) | {"low": w.interval.low, "high": w.interval.high} for w in self.estimates
-            ],
-            "basis_tests": [_plain(t) for t in self.log.basis_tests],
-            "overlap": None if self.log.overlap is None else _plain(self.log.overlap),
-            "ends": _plain(self.log.ends),
+            "estimates": [_fields(w) | w.interval._asdict() for w in self.estimates],
+            "basis_tests": [_fields(t) for t in self.log.basis_tests],
+            "overlap": None if self.log.overlap is None else _fields(self.log.overlap),
+            "ends": _fields(self.log.ends),
             "bounds": list(self.bounds),
             "episodes": self.log.n_episodes,
             "steps": self.log.n_steps,
@@ -271,14 +262,7 @@ class Evaluation(Shown):
         for w in self.estimates:
             shown = (rounded(x, width) for x in (w.value, float(w.interval.low), float(w.interval.high)))
             rows.append([w.name, *shown, w.failed_check])
-        sizes = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines = [
-            "  ".join(
-                [row[0].ljust(sizes[0]), *(row[i].rjust(sizes[i]) for i in range(1, 4)), row[4]]
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self.sentence, "", *lines, *(f"Note: {note}" for note in self.notes)])
+        return "\n".join([self.sentence, "", *aligned(rows), *(f"Note: {note}" for note in self.notes)])
 
     __repr__ = __str__
 
@@ -297,9 +281,7 @@ def share_left(ends: tuple[float, float], possible: tuple[float, float]) -> floa
     return float(np.clip(width / span, 0.0, 1.0)) if span > 0.0 else 0.0
 
 
-def _plain(record: Any) -> dict[str, Any]:
-    return {name: _simple(getattr(record, name)) for name in record.__dataclass_fields__}
-
-
-def _simple(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a record, tuples as lists."""
+    found = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}

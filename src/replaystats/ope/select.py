@@ -76,7 +76,9 @@ def select(problem: Problem, asked: str | None = None) -> Selection:
         if left:
             reported = most_precise(left)
             return Selection(reported=reported, candidates=tuple(candidates), checks=checks)
-        if any(not c.result.impossible and _only_common(c, checks) for c in here):
+        # Where only that fails which every method needs, no later tier can help.
+        failed = [c.failed(checks) for c in here if not c.result.impossible]
+        if any(all(f.assumption in NEEDED_BY_ALL for f in each) for each in failed):
             break
     fewest = min(len(c.reasons(checks)) for c in candidates)
     reported = next(c for c in candidates if len(c.reasons(checks)) == fewest)
@@ -107,11 +109,6 @@ def most_precise(left: list[Candidate]) -> Candidate:
         if ratio > special.fdtri(degrees, degrees, 1.0 - CHECK_LEVEL):
             best = other
     return best
-
-
-def _only_common(candidate: Candidate, checks: tuple[Check, ...]) -> bool:
-    """Return whether only that fails which every method needs, so that no later tier can help."""
-    return all(c.assumption in NEEDED_BY_ALL for c in candidate.failed(checks))
 
 
 def _estimate(method: Method, problem: Problem) -> Candidate:

@@ -78,9 +78,7 @@ class NeighborModel:
 
 def fit_neighbors(problem: Problem, rows: IntArray, scale: FloatArray) -> NeighborModel:
     """Solve Q = reward + discount sum_a pi Q(next state, a) on some logged steps; the discount is below 1."""
-    trees = _plant(problem.places[rows] / scale, problem.actions[rows], problem.n_actions)
-    asked = _asked(problem, problem.next_states[rows], problem.following[rows])
-    onward = _neighbors(trees, scale, asked, len(rows))
+    trees, onward = _paths(problem, rows, scale)
     rewards, low, high = problem.rewards[rows], problem.low, problem.high
     enough = _ACCURACY * (1.0 - problem.discount) * (high - low)
     values = np.clip(rewards / (1.0 - problem.discount), low, high)
@@ -91,10 +89,21 @@ def fit_neighbors(problem: Problem, rows: IntArray, scale: FloatArray) -> Neighb
     return NeighborModel(problem, trees, scale, rows, onward, np.clip(values, low, high))
 
 
-def _plant(places: FloatArray, labels: IntArray, n_actions: int) -> list[tuple[IntArray, Any]]:
-    """Return for every action its rows and the tree of their places; no tree where it was never logged."""
-    own = [np.flatnonzero(labels == action) for action in range(n_actions)]
-    return [(rows, cKDTree(places[rows]) if len(rows) else None) for rows in own]
+def _scale(problem: Problem) -> FloatArray:
+    spread = problem.places.std(axis=0)
+    return np.where(spread > 0.0, spread, 1.0)
+
+
+def _paths(problem: Problem, rows: IntArray, scale: FloatArray) -> tuple[list[tuple[IntArray, Any]], Any]:
+    """Return for every action its rows and the tree of their places, and where paths go on with what chance.
+
+    There is no tree for an action that was never logged.
+    """
+    places, labels = problem.places[rows] / scale, problem.actions[rows]
+    own = [np.flatnonzero(labels == action) for action in range(problem.n_actions)]
+    trees: list[tuple[IntArray, Any]] = [(at, cKDTree(places[at]) if len(at) else None) for at in own]
+    asked = _asked(problem, problem.next_states[rows], problem.following[rows])
+    return trees, _neighbors(trees, scale, asked, len(rows))
 
 
 Asked: TypeAlias = list[tuple[FloatArray, FloatArray]]
@@ -132,16 +141,10 @@ def still_going(problem: Problem, n_steps: int) -> float:
 
     Paths lead from logged step to logged step, as for `NeighborModel`.
     """
-    spread, n = problem.places.std(axis=0), len(problem)
-    scale = np.where(spread > 0.0, spread, 1.0)
-    trees = _plant(problem.places / scale, problem.actions, problem.n_actions)
-    first, onward = (
-        _neighbors(trees, scale, _asked(problem, *asked), n)
-        for asked in (
-            (problem.start_states, problem.start_chances),
-            (problem.next_states, problem.following),
-        )
-    )
+    scale, n = _scale(problem), len(problem)
+    trees, onward = _paths(problem, np.arange(n), scale)
+    asked = _asked(problem, problem.start_states, problem.start_chances)
+    first = _neighbors(trees, scale, asked, n)
     now, back = np.asarray(first.sum(axis=0)), onward.T.tocsr()
     now, begun = now.ravel(), float(now.sum())
     for _ in range(n_steps):
@@ -295,8 +298,7 @@ def completed_by_neighbors(problem: Problem) -> float | None:
 
 def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
     """Return TD errors (N,) and values of the start states (m,), fitted on the other folds, and the pull."""
-    spread = problem.places.std(axis=0)
-    scale = np.where(spread > 0.0, spread, 1.0)
+    scale = _scale(problem)
     errors, start, pulls = np.empty(len(problem)), np.empty(len(problem.start_states)), []
     for fold in range(2):
         fitted = np.flatnonzero(problem.group % 2 != fold)

@@ -87,7 +87,8 @@ def finite_horizon_value(
     rng, horizon = np.random.default_rng(seed), problem.horizon
     assert horizon is not None
     classes = feature_classes(problem.states, len(problem) / problem.n_actions, rng)
-    fold = _folds(problem.unit, rng)
+    n = problem.n_units
+    fold = np.asarray(rng.permutation(n)[problem.unit] % min(FOLDS, n))
     check_work(STEP_SECONDS * horizon * len(classes) * len(_PENALTIES) * FOLDS, "horizon", horizon)
     psi, ahead, now = _cross_fitted(problem, ratio, classes, fold, pooled)
     target = problem.rewards + np.mean(list(ahead.values()), axis=0)
@@ -110,11 +111,6 @@ def finite_horizon_value(
     )
 
 
-def _folds(unit: IntArray, rng: np.random.Generator) -> IntArray:
-    n = int(unit.max()) + 1
-    return np.asarray(rng.permutation(n)[unit] % min(FOLDS, n))
-
-
 def feature_classes(
     states: FloatArray, rows_per_action: float, rng: np.random.Generator
 ) -> dict[str, Features]:
@@ -126,25 +122,24 @@ def feature_classes(
     if len(i) + d + 1 > rows_per_action / 5:  # too many products for the log: squares alone
         i = j = np.arange(d)
 
+    def scaled(s: FloatArray) -> FloatArray:
+        return np.asarray(np.clip((s - middle) / scale, -5.0, 5.0))
+
     def squares(s: FloatArray) -> FloatArray:
-        z = np.clip((s - middle) / scale, -5.0, 5.0)
+        z = scaled(s)
         return np.column_stack([np.ones(len(z)), z, z[:, i] * z[:, j]])
+
+    def bumps(s: FloatArray, width: float) -> FloatArray:
+        z = scaled(s)
+        distance = (z**2).sum(1)[:, None] - 2.0 * z @ centres.T + (centres**2).sum(1)
+        return np.column_stack([np.ones(len(z)), z, np.exp(-0.5 * distance / width**2)])
 
     size = int(np.clip(rows_per_action / 10, 10, MANY))
     centres = (states[rng.choice(len(states), min(size, len(states)), replace=False)] - middle) / scale
     found: dict[str, Features] = {"squares": squares}
     for width in (1.0, 2.0, 4.0):
-        found[f"bumps of width {width:g}"] = _bumps(middle, scale, centres, width * np.sqrt(d))
+        found[f"bumps of width {width:g}"] = partial(bumps, width=width * np.sqrt(d))
     return found
-
-
-def _bumps(middle: FloatArray, scale: FloatArray, centres: FloatArray, width: float) -> Features:
-    def bumps(s: FloatArray) -> FloatArray:
-        z = np.clip((s - middle) / scale, -5.0, 5.0)
-        distance = (z**2).sum(1)[:, None] - 2.0 * z @ centres.T + (centres**2).sum(1)
-        return np.column_stack([np.ones(len(z)), z, np.exp(-0.5 * distance / width**2)])
-
-    return bumps
 
 
 def _cross_fitted(
