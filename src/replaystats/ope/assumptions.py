@@ -212,10 +212,7 @@ def _behavior(problem: Problem) -> AssumptionTest:
         columns = (column for part in parts for column in np.atleast_2d(part.T))
         found = calibration_test(behavior.table, problem.actions, unit, columns)
         return found._replace(detail="probabilities of logged actions, estimated from the state, are wrong")
-    if is_tabular(problem) and len(problem.never_logged):
-        return UNTESTED  # then ratios have a smaller mean
-    t, p, mean = _ratios(problem)
-    return AssumptionTest(p, t, f"ratios of {problem.measure} have the mean {mean:.3g}, not 1")
+    return _ratios(problem, f"ratios of {problem.measure} have the mean {{:.3g}}, not 1")
 
 
 def _just_before(problem: Problem) -> Iterator[np.ndarray]:
@@ -227,13 +224,15 @@ def _just_before(problem: Problem) -> Iterator[np.ndarray]:
     yield problem.visited[problem.places_of(slice(None)) - later]
 
 
-def _ratios(problem: Problem) -> tuple[float, float, float]:
-    """Return t of the hypothesis that ratios of single steps have mean one, its p-value, and the mean."""
+def _ratios(problem: Problem, detail: str) -> AssumptionTest:
+    """Test whether ratios of single steps have mean one; `detail` is filled with their mean."""
     behavior = behavior_of(problem)
-    assert behavior is not None
+    lacking = is_tabular(problem) and len(problem.never_logged)  # then ratios have a smaller mean
+    if behavior is None or np.isnan(problem.chance).any() or lacking:
+        return UNTESTED
     ratio = problem.chance / behavior.probability
-    excess = unit_sums(ratio - problem.share_of_logged, problem.unit[problem.episode])
-    return (*total_test(excess), float(ratio.mean()))
+    t, p = total_test(unit_sums(ratio - problem.share_of_logged, problem.unit[problem.episode]))
+    return AssumptionTest(p, t, detail.format(float(ratio.mean())))
 
 
 def _draws(problem: Problem) -> AssumptionTest:
@@ -262,14 +261,9 @@ def _rows_of_some(problem: Problem) -> BoolArray:
 
 def _support(problem: Problem) -> AssumptionTest:
     """Where the log lacks actions of the policy, the ratios of those it has are below one on average."""
-    behavior = behavior_of(problem)
-    if behavior is None or np.isnan(problem.chance).any():
-        return UNTESTED
-    if is_tabular(problem) and len(problem.never_logged):
-        return UNTESTED
-    t, p, mean = _ratios(problem)
-    p = 0.5 * p if t < 0.0 else 1.0 - 0.5 * p
-    return AssumptionTest(p, t, f"the policy does what is missing there in the log: mean ratio {mean:.3g}")
+    found = _ratios(problem, "the policy does what is missing there in the log: mean ratio {:.3g}")
+    half = 0.5 * found.p_value
+    return found._replace(p_value=half if found.statistic < 0.0 else 1.0 - half)
 
 
 def _of_markov(problem: Problem, name: str, detail: str, *, by_step: bool = False) -> AssumptionTest:

@@ -100,8 +100,7 @@ class Comparison(Shown):
             "sentence": self.sentence,
             "differences": [
                 {"first": d.first, "second": d.second, "value": d.value}
-                | d.interval._asdict()
-                | {"p_value": d.p_value}
+                | {**d.interval._asdict(), "p_value": d.p_value}
                 for d in self.differences
             ],
             "policies": {name: found.to_dict() for name, found in self.evaluations.items()},

@@ -34,10 +34,8 @@ class Candidate:
 
     def reasons(self, checks: tuple[Check, ...]) -> list[str]:
         """Return what excludes the method, in words."""
-        return [
-            *dict.fromkeys(c.detail for c in self.failed(checks)),
-            *filter(None, [self.result.impossible]),
-        ]
+        impossible = [self.result.impossible] if self.result.impossible else []
+        return [*dict.fromkeys(c.detail for c in self.failed(checks)), *impossible]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -305,17 +305,15 @@ def _estimate(problem: Problem, *, pooled: bool) -> MethodResult:
 
 
 _RATIOS = ("independent", "outcomes", "behavior", "support")
-FINITE_HORIZON = (
+FINITE_HORIZON = tuple(
     Method(
-        "doubly robust, each step apart",
-        (*_RATIOS, "markov by step", "drift"),
-        partial(_no_horizon, pooled=False),
-        partial(_estimate, pooled=False),
-    ),
-    Method(
-        "doubly robust, by step",
-        (*_RATIOS, "markov", "stationary", "drift"),
-        partial(_no_horizon, pooled=True),
-        partial(_estimate, pooled=True),
-    ),
+        name,
+        (*_RATIOS, *process, "drift"),
+        partial(_no_horizon, pooled=pooled),
+        partial(_estimate, pooled=pooled),
+    )
+    for name, pooled, process in (
+        ("doubly robust, each step apart", False, ("markov by step",)),
+        ("doubly robust, by step", True, ("markov", "stationary")),
+    )
 )

@@ -147,35 +147,27 @@ def _found(problem: Problem) -> MarginalRobust | None:
 
 
 _STATE = ("independent", "outcomes", "markov", "stationary", "drift")
-LEAST_SQUARES = (
+LEAST_SQUARES = tuple(
     Method(
-        "LSTD",
-        (*_STATE, "model", "agreement", "start"),
-        partial(_no_least_squares, on_policy=True),
+        "LSTD" if on_policy else "LSTDQ",
+        (*_STATE, "model", *(() if on_policy else ("support", "overlap")), "agreement", "start"),
+        partial(_no_least_squares, on_policy=on_policy),
         least_squares_value,
-    ),
-    Method(
-        "LSTDQ",
-        (*_STATE, "model", "support", "overlap", "agreement", "start"),
-        partial(_no_least_squares, on_policy=False),
-        least_squares_value,
-    ),
+    )
+    for on_policy in (True, False)
 )
-COUNTS = (
+COUNTS = tuple(
     Method(
-        "count model, by step",
-        ("independent", "outcomes", "markov by step", "drift", "agreement", "start"),
-        partial(_no_counts, by_step=True),
-        partial(count_value, by_step=True),
+        name,
+        ("independent", "outcomes", *process, "drift", "agreement", "start"),
+        partial(_no_counts, by_step=by_step),
+        partial(count_value, by_step=by_step),
         bounds_actions=True,
-    ),
-    Method(
-        "count model",
-        (*_STATE, "agreement", "start"),
-        partial(_no_counts, by_step=False),
-        partial(count_value, by_step=False),
-        bounds_actions=True,
-    ),
+    )
+    for name, by_step, process in (
+        ("count model, by step", True, ("markov by step",)),
+        ("count model", False, ("markov", "stationary")),
+    )
 )
 VISIT_RATIOS = Method(
     "doubly robust, ratios of visits",

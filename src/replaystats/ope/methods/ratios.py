@@ -290,24 +290,17 @@ IMPORTANCE_SAMPLING = Method(
     lambda problem: no_products(problem) or cut_short(problem),
     weighted_rewards,
 )
-DOUBLY_ROBUST = Method("doubly robust", _PROBABILITIES, not_robust, doubly_robust_value)
-FEW_EPISODES = Method(
-    "doubly robust, few effective episodes",
-    _PROBABILITIES,
-    partial(not_robust, few=True),
-    partial(doubly_robust_value, few=True),
+DOUBLY_ROBUST, FEW_EPISODES = (
+    Method(name, _PROBABILITIES, partial(not_robust, few=few), partial(doubly_robust_value, few=few))
+    for name, few in (("doubly robust", False), ("doubly robust, few effective episodes", True))
 )
-BOUNDS = (
-    Method(
-        "bounds",
-        ("independent", "outcomes", "range"),
-        lambda problem: None if problem.on_policy else "it is for other logs",
-        bounds,
-    ),
-    Method(
-        "bounds",
-        ("independent", "outcomes", "range", "behavior", "support", "drift"),
-        lambda problem: "it is for other logs" if problem.on_policy else None,
-        bounds,
-    ),
+
+
+def _other_log(problem: Problem, *, on_policy: bool) -> str | None:
+    return None if problem.on_policy == on_policy else "it is for other logs"
+
+
+BOUNDS = tuple(
+    Method("bounds", ("independent", "outcomes", "range", *more), partial(_other_log, on_policy=on), bounds)
+    for on, more in ((True, ()), (False, ("behavior", "support", "drift")))
 )
