@@ -219,7 +219,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """Return the tables of a study's file; raises as `read_definition` does."""
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(must_be("FILE", "a TOML file", f"{path} ({error})")) from error
     except OSError as error:
         raise ValueError(must_be("FILE", "a TOML file", f"{path} ({error.strerror})")) from error

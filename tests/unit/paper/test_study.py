@@ -142,6 +142,7 @@ def test_agreement_with_a_published_table(finished, tmp_path):
     ("text", "message"),
     [
         ("title = 3 =", "a TOML file"),
+        ("a = " + "[" * 5000 + "]" * 5000, "a TOML file"),
         ("titel = 'x'", 'Did you mean "title"'),
         ("[grid]\nn = [5]\n[estimators.a]\nuse = 'math:sqrt'", r"a table \[data\]"),
         ("[data]\nsource = 'two-bump'\n[grid]\nn = [9]\n[estimators.a]\nuse = 'math:sqrt'", "two-bumps"),
