@@ -63,7 +63,7 @@ def whole(n: int) -> ResamplingPlan:
 
 def draw_plans(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> list[ResamplingPlan]:
     """Return the plans of plain, U and V."""
-    options = {"subsample_size": k, "n_resamples": n_resamples, "random_state": rng}
+    options: dict[str, Any] = {"subsample_size": k, "n_resamples": n_resamples, "random_state": rng}
     return [whole(n), *(make_plan(n, statistic=statistic, **options) for statistic in REPLAYED)]
 
 

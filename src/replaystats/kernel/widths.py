@@ -224,7 +224,7 @@ def _learn_from_few(
         for place, X in enumerate(units)
         for alpha in (0.1, 10.0)
     ]
-    first, place = min(tried, key=lambda one: float(one[0].fun))
+    first, place = min(tried, key=lambda one: one[0].fun)
     best, X, targets = first, units[place][rows], y[rows]
     for other in () if one_width else where.each():
         found = _most_likely(first.x, X, targets, other)
@@ -367,17 +367,28 @@ def _mean_slope(
     return np.mean(slopes, axis=0) if slopes else np.zeros_like(log_parameters)
 
 
+class _Likeliest(NamedTuple):
+    """Logarithms of all widths and of the noise, their negative log likelihood, and those on the way.
+
+    `path` has the parameters after 1, 2, 4, ... steps and the last ones.
+    """
+
+    x: FloatArray
+    fun: float
+    path: list[FloatArray]
+
+
 def _most_likely(
     start: FloatArray, X: FloatArray, y: FloatArray, where: _Where, one_width: bool = False
-) -> Any:
+) -> _Likeliest:
     """Minimise the negative log likelihood until two steps gain next to nothing.
 
-    `x` has all widths; `path` those after 1, 2, 4, ... steps as well.
     One that gains nothing may be the last before a steep slope: 700 rows of pumadyn32nm ended at 2234 in
     place of 1323.
     """
     value = objective(X, y, likelihood=True, kernel=where.kernel, reference=where.device)
-    p, before, reached, steps = len(start) - 1, np.inf, np.inf, []
+    p, before, reached = len(start) - 1, np.inf, np.inf
+    steps: list[FloatArray] = []
 
     def stop(intermediate_result: Any) -> None:
         nonlocal before, reached
@@ -394,10 +405,8 @@ def _most_likely(
         return found, np.array([slope[:-1].sum(), slope[-1]]) if one_width else slope
 
     begin = start[-2:] if one_width else start
-    options = {"maxiter": MANY}
-    bounds = [_LOG_BOUNDS] * len(begin)
-    found = minimize(at, begin, jac=True, method="L-BFGS-B", options=options, bounds=bounds, callback=stop)
+    limits: dict[str, Any] = {"bounds": [_LOG_BOUNDS] * len(begin), "options": {"maxiter": MANY}}
+    found = minimize(at, begin, jac=True, method="L-BFGS-B", callback=stop, **limits)
     chosen = [steps[2**power - 1] for power in range(len(steps).bit_length())]
-    found.x = widened(found.x)
-    found.path = [*chosen, found.x]
-    return found
+    last = widened(found.x)
+    return _Likeliest(last, float(found.fun), [*chosen, last])
