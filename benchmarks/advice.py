@@ -27,7 +27,7 @@ import numpy as np
 from advice_held_out import HELD_OUT, LAST
 
 import replaystats as rs
-from replaystats.inference.risk import ACTIONS, Candidate, scaled_ridge
+from replaystats.inference.risk import ACTIONS, RiskEstimate, scaled_ridge
 from replaystats.tuning.recommended import recommended_estimate
 
 HERE = Path(__file__).parent
@@ -476,7 +476,7 @@ KERNEL_HELD_OUT = {
 }
 
 
-def estimate(moments, candidate: Candidate):
+def estimate(moments, candidate: RiskEstimate):
     n, solver = moments.n_observations, None
     if candidate.penalty is not None:
         solver = scaled_ridge(moments, candidate.penalty, candidate.share or 1.0)
@@ -486,13 +486,13 @@ def estimate(moments, candidate: Candidate):
     return rs.average(rs.replicate(moments, plan, solver=solver, on_failure="drop")).theta
 
 
-def candidates(found) -> dict[str, Candidate]:
+def candidates(found) -> dict[str, RiskEstimate]:
     """Return one candidate of every action; sizes and penalties that were not judged have usual values."""
     known = {one.action: one for one in found.risks.candidates}
     usual = {"risk": 1.0, "standard_error": 0.0}
-    ridge = known.get(ACTIONS[1]) or Candidate(action=ACTIONS[1], penalty=0.01, **usual)
-    replay = known.get(ACTIONS[2]) or Candidate(action=ACTIONS[2], share=0.5, **usual)
-    both = Candidate(action=ACTIONS[3], penalty=ridge.penalty, share=replay.share, **usual)
+    ridge = known.get(ACTIONS[1]) or RiskEstimate(action=ACTIONS[1], penalty=0.01, **usual)
+    replay = known.get(ACTIONS[2]) or RiskEstimate(action=ACTIONS[2], share=0.5, **usual)
+    both = RiskEstimate(action=ACTIONS[3], penalty=ridge.penalty, share=replay.share, **usual)
     return {one.action: one for one in (found.risks.candidates[0], ridge, replay, both)}
 
 

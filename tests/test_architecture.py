@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,16 @@ def test_every_function_fits_on_a_screen():
         if n > LONGEST_FUNCTION
     ]
     assert not long, "\n".join(long)
+
+
+def test_no_name_of_a_class_stands_for_two():
+    classes = Counter(
+        node.name
+        for path in sorted(SOURCE.parent.rglob("*.py"))
+        for node in nodes(path.read_text(encoding="utf-8"))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, n in classes.items() if n > 1] == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from .compare import (
     compare_each_cell,
     groups_of,
 )
-from .journal import Journal
+from .journal import CellJournal
 from .measures import NEEDS_FULL, Evidence, Verdict
 
 
@@ -80,7 +80,7 @@ def load_claims() -> dict[str, Claim]:
 
 
 def judge_claims(
-    cells: Mapping[str, Sequence[Cell]], algorithms: Mapping[str, str], journal: Journal
+    cells: Mapping[str, Sequence[Cell]], algorithms: Mapping[str, str], journal: CellJournal
 ) -> dict[str, tuple[Claim, Verdict]]:
     """Judge every claim whose experiments were run.
 
@@ -90,7 +90,7 @@ def judge_claims(
         Name of an experiment -> its cells in this run.
     algorithms : mapping
         Name of an experiment -> whose results of its cells it shows.
-    journal : Journal
+    journal : CellJournal
         With those cells.
     """
     judged = {}
@@ -110,7 +110,7 @@ class Findings:
     experiments : list of Experiment
     cells : dict
         Name of an experiment -> its cells in this run.
-    journal : Journal
+    journal : CellJournal
     agreement : list of Agreement
     each_cell : list of CellAgreement
     verdicts : dict
@@ -119,7 +119,7 @@ class Findings:
 
     experiments: Sequence[Experiment]
     cells: dict[str, tuple[Cell, ...]]
-    journal: Journal
+    journal: CellJournal
     agreement: list[Agreement] = field(default_factory=list)
     each_cell: list[CellAgreement] = field(default_factory=list)
     verdicts: dict[str, tuple[Claim, Verdict]] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Findings:
         return list(unique.values())
 
 
-def collect(experiments: Sequence[Experiment], journal: Journal, *, quick: bool) -> Findings:
+def collect(experiments: Sequence[Experiment], journal: CellJournal, *, quick: bool) -> Findings:
     """Compare and judge what the journal holds for the experiments."""
     cells = {experiment.name: experiment.chosen_cells(quick) for experiment in experiments}
     findings = Findings(experiments=experiments, cells=cells, journal=journal)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import norm, t as student
 
 from .cells import Cell
-from .journal import Journal
+from .journal import CellJournal
 from .measures import MEASURES, REPLAYED, compared, published_record, quantities
 from .policy import ALGORITHMS
 
@@ -137,7 +137,9 @@ class CellAgreement:
     detectable: float
 
 
-def compare_algorithm(algorithm: str, cells: Iterable[tuple[Cell, str]], journal: Journal) -> list[Agreement]:
+def compare_algorithm(
+    algorithm: str, cells: Iterable[tuple[Cell, str]], journal: CellJournal
+) -> list[Agreement]:
     """Return every comparison for one algorithm, in the mean over its cells.
 
     Parameters
@@ -146,7 +148,7 @@ def compare_algorithm(algorithm: str, cells: Iterable[tuple[Cell, str]], journal
         Name under which the comparisons are reported.
     cells : iterable of (Cell, str)
         Cells, and whose results of the cell are meant.
-    journal : Journal
+    journal : CellJournal
         With the results of those cells.
     """
     keys, gaps = _all_gaps(cells, journal)
@@ -183,7 +185,7 @@ def mean_agreement(
 
 
 def compare_each_cell(
-    algorithm: str, cells: Iterable[tuple[Cell, str]], journal: Journal
+    algorithm: str, cells: Iterable[tuple[Cell, str]], journal: CellJournal
 ) -> list[CellAgreement]:
     """Return the comparisons of medians and reductions of one algorithm, cell by cell.
 
@@ -194,7 +196,7 @@ def compare_each_cell(
     With nothing computed there is nothing to compare:
 
     >>> from pathlib import Path; from tempfile import TemporaryDirectory; from .cells import Settings
-    >>> with TemporaryDirectory() as folder, Journal(Path(folder), Settings()) as journal:
+    >>> with TemporaryDirectory() as folder, CellJournal(Path(folder), Settings()) as journal:
     ...     compare_each_cell("lstd", [], journal)
     []
     """
@@ -223,7 +225,7 @@ def compare_each_cell(
 
 
 def _all_gaps(
-    cells: Iterable[tuple[Cell, str]], journal: Journal
+    cells: Iterable[tuple[Cell, str]], journal: CellJournal
 ) -> tuple[list[str], dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]]:
     """Return the keys of the cells, and ours and published, (cells,) each, by measure and quantity."""
     keys: list[str] = []
@@ -246,7 +248,7 @@ def _published_quantities(summary: dict[str, Any]) -> dict[str, float]:
     return compared(summary["median"], {method: summary[method]["frac_pos"] for method in REPLAYED})
 
 
-def _test_points_errors(algorithm: str, journal: Journal) -> dict[tuple[str, str], float]:
+def _test_points_errors(algorithm: str, journal: CellJournal) -> dict[tuple[str, str], float]:
     """Return the error that two independent sets of test points put into each comparison."""
     data = {"kernel": "simulated", "boston": "boston"}.get(algorithm)
     lines = [

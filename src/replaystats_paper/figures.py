@@ -13,7 +13,7 @@ from replaystats.toolkit import ArrayLike, replacing
 
 from .cells import Cell, Experiment
 from .cost import LABELS, data_sets
-from .journal import Journal
+from .journal import CellJournal
 from .measures import METHODS, REPLAYED, differences, published_record
 from .policy import GRID
 
@@ -28,7 +28,7 @@ _COLOURS = ("#000000", "#D55E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#
 
 
 def draw_experiment(
-    experiment: Experiment, cells: Sequence[Cell], journal: Journal, folder: Path
+    experiment: Experiment, cells: Sequence[Cell], journal: CellJournal, folder: Path
 ) -> Path | None:
     """Draw and save the figure of an experiment; return the PNG, or None where it has no figure."""
     if experiment.view not in _DRAWERS:
@@ -54,7 +54,7 @@ def _sizes(cells: Sequence[Cell]) -> str:
     return f"n = {cell['n']}, B = {cell['B']}, k/n = {cell['k'] / cell['n']:g}, "
 
 
-def _data_sets(cells: Sequence[Cell], journal: Journal) -> str:
+def _data_sets(cells: Sequence[Cell], journal: CellJournal) -> str:
     """Return how many data sets are behind the points of a figure; fewer where each takes long."""
     found = set()
     for cell in cells:
@@ -63,7 +63,7 @@ def _data_sets(cells: Sequence[Cell], journal: Journal) -> str:
     return str(max(found)) if len(found) == 1 else f"{max(found)} to {min(found)}"
 
 
-def _lines(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+def _lines(experiment: Experiment, cells: Sequence[Cell], journal: CellJournal) -> Any:
     """Quantities along one parameter, a line for each value of another: what `Experiment.lines` says."""
     panels, x, by = experiment.lines["panels"], experiment.lines["x"], experiment.lines.get("by")
     figure, axes = new_figure(1, len(panels), size=(0.9 + 4.1 * len(panels), 4.4))
@@ -90,7 +90,7 @@ def _number(results: dict[str, Any], name: str) -> float:
     return abs(float(np.mean(found)))
 
 
-def _differences(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+def _differences(experiment: Experiment, cells: Sequence[Cell], journal: CellJournal) -> Any:
     """One panel per B and k (or k/n), one group of boxes per n, as in the paper; panels of a row share y."""
     panels: dict[tuple[int, float], list[dict[str, Any]]] = {}
     for cell in cells:
@@ -140,7 +140,7 @@ def _subset_size(cell: Cell) -> float:
     return round(cell["k"] / cell["n"], 3) if cell.study in ("policy", "boston") else float(cell["k"])
 
 
-def _group(experiment: Experiment, cell: Cell, journal: Journal) -> dict[str, Any]:
+def _group(experiment: Experiment, cell: Cell, journal: CellJournal) -> dict[str, Any]:
     results = journal.results(cell.key)[experiment.whose]
     record = published_record(cell, experiment.whose)
     return {
@@ -161,7 +161,7 @@ def _linear_width(groups: Sequence[dict[str, Any]]) -> float | None:
     return float(10.0 ** np.floor(np.log10(typical / 3)))
 
 
-def _value(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+def _value(experiment: Experiment, cells: Sequence[Cell], journal: CellJournal) -> Any:
     """Mean and pointwise 95 % band: the whole of it, and the part near the truth."""
     results = journal.results(cells[0].key)[experiment.whose]
     figure, axes = new_figure(1, 2, size=(10.0, 4.0))
@@ -186,7 +186,7 @@ _AXIS = (
     "boxes would else be flat."
 )
 # View of an experiment -> how it is drawn, and what is said under the figure.
-_DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], str]] = {
+_DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], CellJournal], Any], str]] = {
     "variance": (_differences, f"Differences of the sample variances, over test points. {_AXIS}"),
     "rmse": (
         _differences,

@@ -37,7 +37,7 @@ class HasSettings(Protocol):
         ...
 
 
-class Journal:
+class CellJournal:
     """Finished cells of a run, on disk and in memory.
 
     A journal made with other settings is refused, because its numbers could not stand beside new ones.
@@ -119,7 +119,7 @@ class Journal:
         if getattr(self, "_lock", None) is not None:
             self.close()
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> CellJournal:
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from replaystats.toolkit import FloatArray
 
 from .cells import Cell
-from .journal import Journal
+from .journal import CellJournal
 
 METHODS = ("plain", "U", "V")
 MEASURES = ("variance", "rmse")
@@ -205,7 +205,7 @@ class Evidence:
 
     cells: dict[str, tuple[Cell, ...]]
     algorithms: dict[str, str]
-    journal: Journal
+    journal: CellJournal
 
     @property
     def first(self) -> str:

@@ -18,7 +18,7 @@ from .claims import Claim, Findings
 from .compare import GROUPS, LIMIT, Agreement, CellAgreement, groups_of
 from .cost import CLAIMED, LABELS, fitted_exponent, median_interval
 from .figures import caption_of, draw_experiment
-from .journal import Journal
+from .journal import CellJournal
 from .kernel import N_SETS
 from .measures import (
     FAILS,
@@ -125,7 +125,7 @@ def _beyond_limit(each_cell: Sequence[CellAgreement]) -> list[float]:
     return [float(2 * student.sf(LIMIT, len(sizes[one.algorithm]) - 2)) for one in each_cell]
 
 
-def _really(cells: Sequence[Cell], journal: Journal) -> dict[str, Any]:
+def _really(cells: Sequence[Cell], journal: CellJournal) -> dict[str, Any]:
     parts: dict[str, Any] = {
         "zero": zero_predictor(cells, journal),
         "conditions": conditions(cells, journal),
@@ -188,7 +188,7 @@ PRINTED_REPETITIONS = 100
 Rows = list[dict[str, Any]]
 
 
-def zero_predictor(cells: Sequence[Cell], journal: Journal) -> dict[str, Any] | None:
+def zero_predictor(cells: Sequence[Cell], journal: CellJournal) -> dict[str, Any] | None:
     """Return how many median RMSEs of policy evaluation lie above that of predicting 0."""
     ours, theirs = [], []
     for cell in _of(cells, "policy"):
@@ -209,7 +209,7 @@ def zero_predictor(cells: Sequence[Cell], journal: Journal) -> dict[str, Any] | 
     }
 
 
-def conditions(cells: Sequence[Cell], journal: Journal) -> Rows:
+def conditions(cells: Sequence[Cell], journal: CellJournal) -> Rows:
     """Return median condition numbers and directions dropped, by algorithm and n."""
     rows = []
     for algorithm in ALGORITHMS:
@@ -229,7 +229,7 @@ def conditions(cells: Sequence[Cell], journal: Journal) -> Rows:
     return rows
 
 
-def inverses_in_short(cells: Sequence[Cell], journal: Journal) -> Rows:
+def inverses_in_short(cells: Sequence[Cell], journal: CellJournal) -> Rows:
     """Return the rows that tell the story at the smallest n: as published, then one thing changed."""
     compared = {cell["setting"]: cell for cell in reversed(_of(cells, "ablation"))}
     rows: Rows = []
@@ -249,7 +249,7 @@ def inverses_in_short(cells: Sequence[Cell], journal: Journal) -> Rows:
     return rows
 
 
-def time_table(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Rows:
+def time_table(experiment: Experiment, cells: Sequence[Cell], journal: CellJournal) -> Rows:
     """Return the savings t - t_U and t - t_V: as printed, and with lean code without and with prediction."""
     rows = []
     for cell in cells:
@@ -273,7 +273,7 @@ def time_table(experiment: Experiment, cells: Sequence[Cell], journal: Journal) 
     return rows
 
 
-def scaling_table(cells: Sequence[Cell], journal: Journal) -> Rows:
+def scaling_table(cells: Sequence[Cell], journal: CellJournal) -> Rows:
     """Return time, error and fitted exponent for each method of the scaling study."""
     rows = []
     for method, label in LABELS.items():
@@ -290,7 +290,7 @@ def _of(cells: Sequence[Cell], study: str) -> list[Cell]:
     return [cell for cell in cells if cell.study == study]
 
 
-def explorer_data(cells: Iterable[Cell], journal: Journal) -> dict[str, Any]:
+def explorer_data(cells: Iterable[Cell], journal: CellJournal) -> dict[str, Any]:
     """Return what the script of the page reads: labels, the grid, and one record per cell and group."""
     records = [
         _record(cell, group, whose, journal) for cell in cells for group, whose in groups_of(cell)
@@ -298,7 +298,7 @@ def explorer_data(cells: Iterable[Cell], journal: Journal) -> dict[str, Any]:
     return {"groups": GROUPS, "grid": GRID.tolist(), "records": records}
 
 
-def _record(cell: Cell, group: str, whose: str, journal: Journal) -> dict[str, Any]:
+def _record(cell: Cell, group: str, whose: str, journal: CellJournal) -> dict[str, Any]:
     results, published = journal.results(cell.key)[whose], published_record(cell, whose)
     record: dict[str, Any] = {
         "group": group,

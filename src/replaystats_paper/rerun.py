@@ -23,7 +23,7 @@ from . import cost, kernel, policy, qlearning, theory
 from .cells import Cell, Experiment, Settings
 from .claims import collect, summarise_findings
 from .definition import Definition, make_definition, read_config, shipped_studies
-from .journal import REPORT_NAME, Journal, write_json, write_manifest
+from .journal import REPORT_NAME, CellJournal, write_json, write_manifest
 from .measures import METHODS
 from .page import write_page
 from .study import compute_cell
@@ -154,7 +154,7 @@ def cost_of(work: Work) -> float:
 def run_work(
     work: Sequence[Work],
     settings: Settings,
-    journal: Journal,
+    journal: CellJournal,
     *,
     jobs: int = 1,
     progress: bool = False,
@@ -166,7 +166,7 @@ def run_work(
     work : sequence of (Cell, int)
         From `plan_work`.
     settings : Settings
-    journal : Journal
+    journal : CellJournal
     jobs : int
         Processes. The results do not depend on it.
     progress : bool
@@ -229,7 +229,7 @@ def reproduce(
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     work = plan_work(experiments, settings, quick=quick)
-    with Journal(out, settings, tell=tell) as journal:
+    with CellJournal(out, settings, tell=tell) as journal:
         n_computed = run_work(work, settings, journal, jobs=jobs, progress=progress)
         findings = collect(experiments, journal, quick=quick)
         facts = {

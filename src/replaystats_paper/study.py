@@ -31,7 +31,7 @@ from .cells import Cell, cell_stream
 from .compare import Agreement, mean_agreement
 from .definition import KNOWN_PARAMETERS, Definition
 from .figures import box, save_figure, zero_line
-from .journal import REPORT_NAME, Journal, write_json, write_manifest
+from .journal import REPORT_NAME, CellJournal, write_json, write_manifest
 from .measures import measure, rmse
 from .sources import Source, compute_arguments
 
@@ -103,7 +103,7 @@ def run_definition(
     """Compute what the journal in `out` does not have yet, and write the page."""
     check_int(jobs, "jobs", hint="It is the number of processes.")
     folder = Path(out)
-    with Journal(folder, definition, tell=tell) as journal:
+    with CellJournal(folder, definition, tell=tell) as journal:
         missing = [cell for cell in definition.cells if not journal.has(cell.key, definition.repetitions)]
         journal.complete(
             partial(compute_cell, definition), missing, jobs=jobs, progress="cells" if progress else ""

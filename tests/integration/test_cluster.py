@@ -18,7 +18,7 @@ from replaystats.data.blocks import ParquetBlocks, PartitionError
 from replaystats.engine import JoblibExecutor
 from replaystats.moments import StreamedMoments
 from replaystats_paper import Settings, find_experiments
-from replaystats_paper.journal import Journal
+from replaystats_paper.journal import CellJournal
 from replaystats_paper.rerun import plan_work, run_work
 from support.sources import Generated, Greedy, Killing, Slow, first_two_columns, transitions
 from support.streams import N, streamed
@@ -142,7 +142,7 @@ class TestSamePath:
     def test_the_reproduction_grid(self, two_workers, tmp_path):
         settings = Settings(repetitions=2)
         work = plan_work(find_experiments(["variance-kernel-b25"]), settings, quick=True)
-        there, here = Journal(tmp_path / "there", settings), Journal(tmp_path / "here", settings)
+        there, here = CellJournal(tmp_path / "there", settings), CellJournal(tmp_path / "here", settings)
         run_work(work, settings, there, jobs=2)
         run_work(work, settings, here)
         assert {key: line["results"] for key, line in there.lines.items()} == {

@@ -23,7 +23,7 @@ from distributed import Client, LocalCluster
 import replaystats as rs
 from replaystats.buffer.saving import state_of
 from replaystats_paper import Settings, find_experiments
-from replaystats_paper.journal import Journal
+from replaystats_paper.journal import CellJournal
 from replaystats_paper.rerun import plan_work, run_work
 from support.sources import EachSlow, transitions
 from support.streams import N, streamed
@@ -85,7 +85,7 @@ def results_in(folder, settings):
             return {key: without_times(part) for key, part in value.items() if key != "seconds"}
         return repr(value)
 
-    with Journal(folder, settings, tell=lambda text: None) as journal:
+    with CellJournal(folder, settings, tell=lambda text: None) as journal:
         return {key: without_times(line["results"]) for key, line in journal.lines.items()}
 
 
@@ -93,7 +93,7 @@ def test_reproduction(tmp_path):
     settings, experiments = Settings(repetitions=4), find_experiments(["variance-kernel-b25"])
 
     def work(folder):
-        with Journal(folder, settings, tell=lambda text: None) as journal:
+        with CellJournal(folder, settings, tell=lambda text: None) as journal:
             run_work(plan_work(experiments, settings, quick=True), settings, journal)
 
     kill_and_go_on("reproduce", work, lambda folder: results_in(folder, settings), tmp_path)

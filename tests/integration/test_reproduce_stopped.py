@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from replaystats.cli.app import app
 from replaystats_paper import Settings, journal
-from replaystats_paper.journal import Journal
+from replaystats_paper.journal import CellJournal
 
 PROGRAM = "from replaystats.cli import main; main()"
 NAME = "variance-kernel-b25"
@@ -37,7 +37,7 @@ def wait_for_cells(process, folder, count):
 
 
 def kept(folder):
-    with Journal(folder, Settings(repetitions=40)) as found:
+    with CellJournal(folder, Settings(repetitions=40)) as found:
         return {key: line["results"] for key, line in found.lines.items()}
 
 
@@ -77,7 +77,7 @@ def test_a_killed_worker_costs_no_finished_cell(tmp_path):
     wait_for_cells(process, tmp_path, 1)
     os.kill(workers_of(process.pid)[0], signal.SIGKILL)
     _, errors = process.communicate(timeout=300)
-    with Journal(tmp_path, Settings(repetitions=100)) as found:
+    with CellJournal(tmp_path, Settings(repetitions=100)) as found:
         n_cells = len(found.lines)
     assert "replaystats" not in errors.replace(str(tmp_path), "")  # the pool's own tracker may complain
     if process.returncode == 0:
@@ -122,7 +122,7 @@ def test_a_full_disk_gives_a_sentence_and_exit_code_1(tmp_path, monkeypatch):
     def full(self, line):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(journal.Journal, "append", full)
+    monkeypatch.setattr(journal.CellJournal, "append", full)
     answer = run("--jobs", "1", "--out", str(tmp_path))
     assert answer.exit_code == 1
     assert "could not be written: No space left on device. What is finished is kept" in answer.stderr

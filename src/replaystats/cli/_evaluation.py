@@ -25,7 +25,7 @@ from ..plans import Resampling
 from ..readers.tables import files_of
 from ..report.pages import percent, significant
 from ._logs import Log, logged_column, read_points, typical_states
-from ._options import Asked, AskedOfOne
+from ._options import EvaluateOptions, ValueOptions
 from .console import ExitCode, as_options, noting, out, own_command, refusing, show_notes, show_table, working
 
 _EXAMPLES = "For example rbf:100, fourier:4, polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."
@@ -118,16 +118,16 @@ def _one(numbers: list[str], text: str, kind: Any = int, rule: str = "a name and
         raise ValueError(must_be("basis", rule, repr(text), _EXAMPLES)) from None
 
 
-def check_asked(asked: Asked) -> None:
+def check_asked(asked: ValueOptions) -> None:
     """Refuse two discounts, or none, and an order that no method looks at."""
-    if isinstance(asked, AskedOfOne) and asked.method != "phibe" and asked.order > 1:
+    if isinstance(asked, EvaluateOptions) and asked.method != "phibe" and asked.order > 1:
         raise ValueError(must_be("--order", "left out without --method phibe", asked.order))
     if (asked.discount is None) == (asked.discount_rate is None):
         got = "neither" if asked.discount is None else "both"
         raise ValueError(must_be("--discount", "given, or else --discount-rate", got, "See --help."))
 
 
-def discount_of(asked: Asked, data: Trajectories) -> float:
+def discount_of(asked: ValueOptions, data: Trajectories) -> float:
     """Return the discount factor of one step."""
     if asked.discount is not None:
         return asked.discount
@@ -135,7 +135,7 @@ def discount_of(asked: Asked, data: Trajectories) -> float:
     return math.exp(-asked.discount_rate * _time_step(data, "--discount-rate"))
 
 
-def build(asked: AskedOfOne, data: Trajectories, basis: Basis, policy: Any) -> LSTD | LSTDQ | PhiBE:
+def build(asked: EvaluateOptions, data: Trajectories, basis: Basis, policy: Any) -> LSTD | LSTDQ | PhiBE:
     """Return the estimator that the options name, unfitted."""
     common: dict[str, Any] = {
         "resampling": Resampling(asked.statistic, asked.subsample_size, asked.n_resamples),
@@ -167,7 +167,7 @@ def _time_step(data: Trajectories, purpose: str) -> float:
     return data.dt
 
 
-def value_function(log: Log, points: FloatArray, asked: AskedOfOne) -> dict[str, Any]:
+def value_function(log: Log, points: FloatArray, asked: EvaluateOptions) -> dict[str, Any]:
     """Return values where episodes start and at points, with the named basis or that of an evaluation.
 
     It is as JSON has it. Bounds are NaN where the estimator withholds them, which "withheld" then explains.
@@ -203,7 +203,7 @@ def _with_ends(*numbers: Any) -> dict[str, float]:
     return dict(zip(("value", "low", "high"), map(float, numbers), strict=True))
 
 
-def points_asked_about(log: Log, asked: AskedOfOne) -> FloatArray | None:
+def points_asked_about(log: Log, asked: EvaluateOptions) -> FloatArray | None:
     """Return the states whose values are asked for: those of a file, or typical ones; None where none are."""
     at, policy = asked.at, asked.policy
     points = None if at is None else read_points(at, log.names, of_names=holds_names(log.data.states))
@@ -217,7 +217,7 @@ def points_asked_about(log: Log, asked: AskedOfOne) -> FloatArray | None:
     return points
 
 
-def arguments(log: Log, asked: Asked) -> dict[str, Any]:
+def arguments(log: Log, asked: ValueOptions) -> dict[str, Any]:
     """Return what `rs.evaluate` and `rs.compare` take beside the policies."""
     given: dict[str, Any] = {
         "discount": discount_of(asked, log.data), "confidence_level": asked.confidence, "units": log.units,
@@ -229,7 +229,7 @@ def arguments(log: Log, asked: Asked) -> dict[str, Any]:
     return given
 
 
-def evaluate(source: Path, log: Log, asked: AskedOfOne) -> Evaluation:
+def evaluate(source: Path, log: Log, asked: EvaluateOptions) -> Evaluation:
     """Return the evaluation with what was noted on the way."""
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):

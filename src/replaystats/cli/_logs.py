@@ -61,7 +61,7 @@ class Log:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class LogSource:
     """A file of logged episodes and what its columns mean, as given.
 
     Attributes

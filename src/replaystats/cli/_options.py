@@ -185,14 +185,14 @@ class LogOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Printed:
+class OutputOptions:
     """How an answer is printed."""
 
     json: bool = _output("Print JSON and nothing else.", False, "--json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown(Printed):
+class ReportOptions(OutputOptions):
     """How an answer with intervals is shown."""
 
     confidence: float = _output("Level of the intervals.", 0.95, read=_real("confidence_level", high=1.0))
@@ -202,7 +202,7 @@ class Shown(Printed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Based(Printed):
+class BasisOptions(OutputOptions):
     """By which functions of the state values are described, and the seed."""
 
     basis: str = _method(
@@ -213,7 +213,7 @@ class Based(Printed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resampled:
+class ReplayOptions:
     """Subsets on which an estimator is replayed."""
 
     subsample_size: str | None = _method(
@@ -228,7 +228,7 @@ class Resampled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Based, Shown):
+class ValueOptions(BasisOptions, ReportOptions):
     """What is asked of a log: a value, how it is estimated, and what is shown."""
 
     discount: float | None = _method(
@@ -245,7 +245,7 @@ class Asked(Based, Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedOfOne(Asked, Resampled):
+class EvaluateOptions(ValueOptions, ReplayOptions):
     """What is asked of one policy: its value, and a value function as well."""
 
     policy: str | None = _method(
@@ -286,7 +286,7 @@ class TableOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(Resampled):
+class FitOptions(ReplayOptions):
     """How a regression is fitted."""
 
     method: str = _method(
@@ -309,7 +309,7 @@ class FitOptions(Resampled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written(Shown):
+class PredictionOptions(ReportOptions):
     """What a regression shows and writes."""
 
     predictions: Path | None = _output(

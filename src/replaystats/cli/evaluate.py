@@ -24,7 +24,7 @@ from .console import ExitCode, deliver, noting, out, refusing, show_notes, worki
 if TYPE_CHECKING:
     from ..data import Trajectories
     from ..readers.guess import LogGuess
-    from ._logs import Source
+    from ._logs import LogSource
 
 EPILOG = console.EXIT_CODES
 
@@ -42,7 +42,7 @@ Policies = Annotated[
 
 
 @opt.spread
-def evaluate(data: opt.LogFile, columns: opt.LogOptions, asked: opt.AskedOfOne) -> None:
+def evaluate(data: opt.LogFile, columns: opt.LogOptions, asked: opt.EvaluateOptions) -> None:
     """Say what a policy is worth where episodes start, with an interval and tests of its assumptions.
 
     The policy is the one that made the episodes, or another one (--policy).
@@ -82,7 +82,7 @@ def evaluate(data: opt.LogFile, columns: opt.LogOptions, asked: opt.AskedOfOne) 
 
 
 @opt.spread
-def compare(data: opt.LogFile, columns: opt.LogOptions, policy: Policies, asked: opt.Asked) -> None:
+def compare(data: opt.LogFile, columns: opt.LogOptions, policy: Policies, asked: opt.ValueOptions) -> None:
     """Say which of several policies may be best, with their values and paired differences.
 
     Intervals of all differences hold together. DATA is as for evaluate.
@@ -128,13 +128,13 @@ def _opened(
     asked: Any,
     policies: Mapping[str, str | None],
     *checks: Callable[[], Any],
-) -> tuple[Source, Any]:
+) -> tuple[LogSource, Any]:
     """Return the log, of which no row is read yet, and what is asked; all problems are refused at once."""
     from ._evaluation import check_asked
-    from ._logs import Source
+    from ._logs import LogSource
 
     with refusing(ExitCode.USAGE):
-        source = Source(path=data, table=columns.arguments(), unit=columns.unit, policies=policies)
+        source = LogSource(path=data, table=columns.arguments(), unit=columns.unit, policies=policies)
         outputs = {"--out": asked.report}
         (asked,) = opt.read_options(
             asked,
@@ -171,7 +171,7 @@ _guessed = partial(opt.spread, guessed=True)
 
 @_guessed
 def check(
-    data: opt.LogFile, columns: opt.LogOptions, printed: opt.Printed, discount: Discount = 0.99
+    data: opt.LogFile, columns: opt.LogOptions, printed: opt.OutputOptions, discount: Discount = 0.99
 ) -> None:
     """Guess what the columns of a log mean, read it, and print the command that evaluates it.
 
@@ -215,7 +215,9 @@ def check(
 
 
 @_guessed
-def diagnose(data: opt.LogFile, columns: opt.LogOptions, asked: opt.Based, discount: Discount = 0.99) -> None:
+def diagnose(
+    data: opt.LogFile, columns: opt.LogOptions, asked: opt.BasisOptions, discount: Discount = 0.99
+) -> None:
     """Say whether replay pays for a value function on this log, and what else would help.
 
     Columns are guessed; an option says what one means where the guess is wrong.

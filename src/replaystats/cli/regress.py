@@ -28,7 +28,9 @@ OUTSIDE = "unlike the rows of TRAIN: the interval depends on the model"
 
 
 @opt.spread
-def regress(train: opt.Train, table: opt.TableOptions, fit: opt.FitOptions, shown: opt.Written) -> None:
+def regress(
+    train: opt.Train, table: opt.TableOptions, fit: opt.FitOptions, shown: opt.PredictionOptions
+) -> None:
     """Predict a column from the others by replayed kernel ridge regression.
 
     Rows are predicted by fits that did not see them, which gives an honest score and the width of an interval

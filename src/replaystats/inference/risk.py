@@ -57,7 +57,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class RiskEstimate:
     """An estimate that could be used, with its risk relative to the plug-in's.
 
     Attributes
@@ -96,11 +96,11 @@ class RiskTable:
 
     Attributes
     ----------
-    candidates : tuple of Candidate
+    candidates : tuple of RiskEstimate
         The plug-in first, then the best of every other action.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[RiskEstimate, ...]
 
     @classmethod
     def of_errors(cls, plain: FloatArray, replayed: FloatArray, penalty: float) -> RiskTable:
@@ -121,11 +121,11 @@ class RiskTable:
         """
         gains = (plain - replayed) / plain.mean()
         error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
-        one_fit = Candidate(action=ACTIONS[0], risk=1.0, standard_error=0.0, penalty=penalty)
+        one_fit = RiskEstimate(action=ACTIONS[0], risk=1.0, standard_error=0.0, penalty=penalty)
         return cls(candidates=(one_fit, _replayed(1.0 - float(gains.mean()), error)))
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> RiskEstimate:
         """The candidate of least risk whose gain is significant and at least 3 %; else the plug-in."""
         gaining = [one for one in self.candidates if one.significant and one.risk < 1 - IMMATERIAL]
         return min(gaining, key=lambda one: one.risk, default=self.candidates[0])
@@ -151,7 +151,7 @@ def risk_table(stability: Stability, X: FloatArray | None = None) -> RiskTable:
         Functionals whose squared errors count; default the coefficients times the size of their columns.
     """
     moments = stability.replicates.moments
-    plain = Candidate(action=ACTIONS[0], risk=1.0, standard_error=0.0)
+    plain = RiskEstimate(action=ACTIONS[0], risk=1.0, standard_error=0.0)
     held = not isinstance(moments, StreamedMoments) and not is_foreign(moments.held)
     judged = (
         held
@@ -228,7 +228,7 @@ def constant_direction(moments: AnyMoments) -> FloatArray | None:
     return np.asarray(directions[int(np.argmax(whole))]) if whole.any() else None
 
 
-def _ridge(stability: Stability, W: FloatArray) -> Candidate | None:
+def _ridge(stability: Stability, W: FloatArray) -> RiskEstimate | None:
     """Return the ridge with the penalty of least risk; None where too little is left to judge it."""
     moments = stability.replicates.moments
     n, q = moments.n_observations, moments.n_basis
@@ -256,7 +256,7 @@ def _ridge(stability: Stability, W: FloatArray) -> Candidate | None:
     directions = plain_risk**2 / float(np.square(S).sum())
     risks = 1.0 + (distance + 2.0 * covariances) / plain_risk + 4.0 * shrinkage / directions
     chosen = 1 + int(np.argmin(risks[1:]))
-    return Candidate(
+    return RiskEstimate(
         action=ACTIONS[1],
         # No estimate gains more than all of the risk, whatever noise makes of the difference.
         risk=max(IMMATERIAL, float(risks[chosen])),
@@ -289,7 +289,7 @@ def _from_the_plug_in(
     return np.square(distance).sum(axis=(1, 2)), terms.sum(axis=0), np.sqrt(variance)
 
 
-def _replay(stability: Stability, W: FloatArray) -> Candidate | None:
+def _replay(stability: Stability, W: FloatArray) -> RiskEstimate | None:
     """Return replay with the size of least risk plus its standard error; None where it has no variance.
 
     1. Compute c of the second-order ratio 1 + 2 c (1/k - 1/n), the same for every k.
@@ -301,7 +301,7 @@ def _replay(stability: Stability, W: FloatArray) -> Candidate | None:
     if stability.linear is None:
         return None
     linear = linearise(moments, replicates.solver)
-    second, found = second_order(moments, linear, W, k=n, with_replacement=False), list[Candidate]()
+    second, found = second_order(moments, linear, W, k=n, with_replacement=False), list[RiskEstimate]()
     if second is None:
         return None
     for share in SHARES:
@@ -318,9 +318,9 @@ def _replay(stability: Stability, W: FloatArray) -> Candidate | None:
     return min(found, key=lambda one: one.risk + one.standard_error, default=None)
 
 
-def _replayed(risk: float, error: float, share: float | None = None) -> Candidate:
+def _replayed(risk: float, error: float, share: float | None = None) -> RiskEstimate:
     """Return replay with this risk; its gain counts where a one-sided test finds it."""
-    return Candidate(
+    return RiskEstimate(
         action=ACTIONS[2],
         risk=max(IMMATERIAL, risk),
         standard_error=error,

@@ -128,7 +128,7 @@ def lstd_steps(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Log:
+class _Steps:
     """What the moments of steps are made from: checked, and nothing yet as wide as the basis."""
 
     data: Trajectories
@@ -191,13 +191,13 @@ def _log(
     trace: float,
     importance: ImportanceLike,
     reward: RewardLike,
-) -> _Log:
+) -> _Steps:
     """Check what `lstd_moments` is given."""
     check_log(data, basis)
     states = data.held("states")
     # Logged rewards need only the kind of the states, and no copy of them.
     places = states if reward is None else take_rows(states, gather(data.offsets[:-1], data.n_steps))
-    return _Log(
+    return _Steps(
         data=data,
         states=states,
         basis=basis,

@@ -184,7 +184,7 @@ def lstd_q_moments(
     gamma, ratios = step_discounts(data, discount, discount_rate), step_ratios(importance, data)
     places = data.held("states") if reward is None else transitions_of(data, held=True).states
     rewards = step_rewards(reward, data.held("rewards"), places)
-    moments = _Log(data, features, policy, gamma, ratios, rewards, warns=True).moments()
+    moments = _Decisions(data, features, policy, gamma, ratios, rewards, warns=True).moments()
     return moments if factored else choose_form(moments)
 
 
@@ -202,7 +202,7 @@ def lstd_q_steps(
     states = data.held("states")
     rewards = step_rewards(None, data.held("rewards"), states)
     later = data.n_trajectories >= 2 * MANY and not is_foreign(states)
-    log = _Log(data, features, policy, gamma, ratios, rewards, warns=not later)
+    log = _Decisions(data, features, policy, gamma, ratios, rewards, warns=not later)
     if not later:
         return log.moments()
     log.warn_of_actions()
@@ -210,7 +210,7 @@ def lstd_q_steps(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Log:
+class _Decisions:
     """What the moments of steps are made from: checked, and nothing yet as wide as the features."""
 
     data: Trajectories

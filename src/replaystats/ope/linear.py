@@ -29,7 +29,7 @@ RESOLVED = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Features:
+class StateActionFeatures:
     """A basis at the rows of a problem; every action has its own copy of it.
 
     For continuous actions the basis takes state and action side by side, and what follows is the mean over
@@ -83,7 +83,7 @@ class LinearModel:
 
     Attributes
     ----------
-    features : Features
+    features : StateActionFeatures
     matrices : ndarray of shape (G, Q, Q)
         Sums of phi (phi - discount phi')^T by group; Q counts functions times actions.
     theta : ndarray of shape (Q,)
@@ -92,7 +92,7 @@ class LinearModel:
         The value averaged over the start states.
     """
 
-    features: Features
+    features: StateActionFeatures
     matrices: FloatArray
     theta: FloatArray
     left_out: FloatArray
@@ -137,7 +137,7 @@ def fit_linear(problem: Problem, basis: Basis, rewards: FloatArray | None = None
     `rewards` (N,) stand in for the logged ones: with temporal-difference errors of other values in their
     place, the value at the start is that of these values' correction.
     """
-    features = Features(problem, basis)
+    features = StateActionFeatures(problem, basis)
     _check_size(features)
     sums = _group_sums(features, problem.rewards if rewards is None else rewards)
     total, goal = sums.matrices.sum(axis=0), sums.right.sum(axis=0)
@@ -149,7 +149,7 @@ def fit_linear(problem: Problem, basis: Basis, rewards: FloatArray | None = None
     return LinearModel(features, sums.matrices, theta, left, at_start)
 
 
-def _check_size(features: Features) -> None:
+def _check_size(features: StateActionFeatures) -> None:
     """Refuse systems that are too large, before they are summed."""
     problem, size = features.problem, features.n_coefficients
     what = f"{features.basis.n_basis} functions for each of {problem.n_actions} actions"
@@ -157,7 +157,7 @@ def _check_size(features: Features) -> None:
     check_work(solve_seconds(problem.n_groups + 1, size), "basis", what)
 
 
-class _Sums(NamedTuple):
+class _GroupSums(NamedTuple):
     """What the equations need, by group; Q counts functions times actions."""
 
     matrices: FloatArray  # (G, Q, Q)
@@ -180,7 +180,7 @@ def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray((answer.T / size).T, dtype=np.float64)
 
 
-def _group_sums(features: Features, rewards: FloatArray) -> _Sums:
+def _group_sums(features: StateActionFeatures, rewards: FloatArray) -> _GroupSums:
     """Sum by group what the equations need; coefficients are ordered by function, then action."""
     problem = features.problem
     g, q, n_actions = problem.n_groups, features.basis.n_basis, problem.n_actions
@@ -208,7 +208,9 @@ def _group_sums(features: Features, rewards: FloatArray) -> _Sums:
         starts[k] = first[at].T @ problem.start_chances[at]
     counts = np.bincount(np.where(problem.start_group < 0, g, problem.start_group), minlength=g + 1)
     size = q * n_actions
-    return _Sums(matrices.reshape(g, size, size), right.reshape(g, size), starts.reshape(g + 1, size), counts)
+    return _GroupSums(
+        matrices.reshape(g, size, size), right.reshape(g, size), starts.reshape(g + 1, size), counts
+    )
 
 
 def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> float:
@@ -226,7 +228,7 @@ def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> f
     unit = problem.episode if problem.n_episodes > 1 else problem.group
     if n_units < k + 3:
         return float("nan")
-    outside = Features(problem, richer)
+    outside = StateActionFeatures(problem, richer)
     mix = rng.standard_normal((richer.n_basis, n_actions, k)) / np.sqrt(richer.n_basis)
     cross = np.zeros((k, model.features.basis.n_basis, n_actions))
     for rows in problem.chunks():

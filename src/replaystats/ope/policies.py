@@ -39,7 +39,7 @@ def check_policy(policy: Any, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class CheckedPolicy:
     """A policy that is given copies of the states, so that it may write into them.
 
     Names of actions become their numbers, and an error in the policy says what it was asked.
@@ -69,9 +69,11 @@ class Asked:
         return on_host(called(density, self.name, states, actions)) if callable(density) else None
 
 
-def ask(policy: Callable[..., Any], data: Trajectories, name: str) -> Asked:
+def ask(policy: Callable[..., Any], data: Trajectories, name: str) -> CheckedPolicy:
     """Return the policy as one that cannot change the log."""
-    return Asked(policy.policy if isinstance(policy, Asked) else policy, data.action_labels, name)
+    return CheckedPolicy(
+        policy.policy if isinstance(policy, CheckedPolicy) else policy, data.action_labels, name
+    )
 
 
 def _chances_of_logged(values: ArrayLike, data: Trajectories) -> FloatArray:
@@ -87,7 +89,7 @@ def _chances_of_logged(values: ArrayLike, data: Trajectories) -> FloatArray:
     return chance
 
 
-def densities_of(policy: Asked, data: Trajectories, states: FloatArray) -> FloatArray | None:
+def densities_of(policy: CheckedPolicy, data: Trajectories, states: FloatArray) -> FloatArray | None:
     """Return the densities (N,) of logged continuous actions, where the policy has a method `density`."""
     found = policy.density(states, action_rows(data))
     return None if found is None else _chances_of_logged(found, data)
@@ -95,7 +97,7 @@ def densities_of(policy: Asked, data: Trajectories, states: FloatArray) -> Float
 
 def what_the_policy_does(
     data: Trajectories,
-    policy: Asked | FloatArray | None,
+    policy: CheckedPolicy | FloatArray | None,
     terminal: BoolArray,
     starts: FloatArray,
     n_actions: int | None,
@@ -146,7 +148,7 @@ def _blocks(n_rows: int) -> list[slice]:
     return [slice(first, min(n_rows, first + _BLOCK)) for first in range(0, n_rows, _BLOCK)]
 
 
-def _check_repeatable(policy: Asked, states: FloatArray, chances: FloatArray) -> None:
+def _check_repeatable(policy: CheckedPolicy, states: FloatArray, chances: FloatArray) -> None:
     """Raise where a policy says something else of some states when it is asked for a few of them again."""
     for some in np.split(np.arange(len(states)), np.cumsum(_ASKED_TOGETHER)):
         if not len(some):

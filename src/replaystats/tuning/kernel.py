@@ -27,7 +27,7 @@ from .kernel_folds import Fit, candidates, cross_fit, few_kept, kept_for_folds, 
 from .kernel_full import LEARNT, MEAN_ONLY, ONE, FullFit, KernelParameters, KernelSettings, resolve_whole_fit
 from .kernel_methods import (
     DeviceChoice,
-    Features,
+    FeatureSums,
     check_basis,
     compare_on_device,
     find_landmarks,
@@ -158,7 +158,7 @@ def _check(parameters: KernelParameters, plan: ResamplingPlan | None) -> None:
 
 def _resolve_method(
     whole: FullFit, plan: ResamplingPlan | None
-) -> tuple[Choice, Features | None, DeviceChoice | None]:
+) -> tuple[Choice, FeatureSums | None, DeviceChoice | None]:
     """Return the method, and the features or leaves that were made to choose it."""
     kernel, n = whole.problem.kernel, len(whole.X)
     given = _asks_for_subsets(whole, plan)
@@ -188,7 +188,9 @@ def _asks_for_subsets(whole: FullFit, plan: ResamplingPlan | None) -> str | None
     return None
 
 
-def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, features: Features | None) -> Choice:
+def choose_method(
+    n: int, kernel: Kernel, landmarks: Landmarks | None, features: FeatureSums | None
+) -> Choice:
     """Choose between subsets, features and leaves of trees.
 
     Parameters
@@ -198,7 +200,7 @@ def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, features:
     kernel : Kernel
     landmarks : Landmarks or None
         From `find_landmarks`; None for a kernel without them.
-    features : Features or None
+    features : FeatureSums or None
         Of the landmarks; None where they do not suffice.
     """
     if kernel.is_precomputed:

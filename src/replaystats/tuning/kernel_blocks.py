@@ -26,7 +26,7 @@ from ..kernel.features import FeatureUnits, n_parts, sum_parts
 from ..moments import Moments
 from .kernel_folds import needs_folds
 from .kernel_full import FullFit, KernelParameters, KernelSettings, resolve_whole_fit
-from .kernel_methods import Features, choose_penalty, feature_units, find_landmarks, resolve_features
+from .kernel_methods import FeatureSums, choose_penalty, feature_units, find_landmarks, resolve_features
 
 
 class Sample(NamedTuple):
@@ -116,7 +116,7 @@ def resolve_blocks(
     units = feature_units(whole, landmarks)
     moments, y_square = sum_blocks(units, source, whole.problem.shared_intercept, rng, whole)
     penalty = choose_penalty(moments, y_square, n) if whole.free else None
-    return resolve_features(whole, Features(units, moments, penalty, landmarks), None, n)
+    return resolve_features(whole, FeatureSums(units, moments, penalty, landmarks), None, n)
 
 
 def sum_blocks(

@@ -44,7 +44,7 @@ from .penalties import choose_moment_penalty
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Features:
+class FeatureSums:
     """Features, and sums of them over blocks of rows.
 
     Attributes
@@ -95,7 +95,7 @@ def feature_units(whole: FullFit, landmarks: Landmarks | None) -> FeatureUnits:
     return FeatureUnits.of_landmarks(whole.problem, landmarks)
 
 
-def sum_features(whole: FullFit, landmarks: Landmarks | None) -> Features:
+def sum_features(whole: FullFit, landmarks: Landmarks | None) -> FeatureSums:
     """Sum Nystroem features, or those of the given basis, over blocks of rows; choose their penalty.
 
     Some hundred rows may have missed how rough the function is: the sums over all of them tell.
@@ -106,7 +106,7 @@ def sum_features(whole: FullFit, landmarks: Landmarks | None) -> Features:
     weight = 1.0 if whole.sample_weight is None else whole.sample_weight[:, None]
     y_square = (weight * problem.y**2).sum(axis=0)
     penalty = choose_penalty(moments, y_square, len(y)) if whole.free else None
-    return Features(units, moments, penalty, landmarks)
+    return FeatureSums(units, moments, penalty, landmarks)
 
 
 def choose_penalty(moments: Moments, y_square: FloatArray, n: int) -> Choice:
@@ -116,14 +116,14 @@ def choose_penalty(moments: Moments, y_square: FloatArray, n: int) -> Choice:
 
 
 def resolve_features(
-    whole: FullFit, features: Features | None, plan: ResamplingPlan | None, n_rows: int | None = None
+    whole: FullFit, features: FeatureSums | None, plan: ResamplingPlan | None, n_rows: int | None = None
 ) -> KernelSettings:
     """Choose the settings of ridge regression on features, replayed over blocks of rows.
 
     Parameters
     ----------
     whole : FullFit
-    features : Features or None
+    features : FeatureSums or None
         Where they have been made to choose the method.
     plan : ResamplingPlan or None
         Subsets of the blocks, where they are given.
@@ -157,7 +157,7 @@ def resolve_features(
     return whole.to_fit("features", fit, alpha, choices)
 
 
-def _asked_features(whole: FullFit) -> Features:
+def _asked_features(whole: FullFit) -> FeatureSums:
     """Return features of the given basis, or Nystroem's for a Gaussian kernel."""
     if not isinstance(whole.parameters.method, str):
         return sum_features(whole, None)

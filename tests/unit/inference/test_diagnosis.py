@@ -14,14 +14,14 @@ import replaystats as rs
 from oracles import inference, judgement, settings
 from replaystats.inference import Diagnosis, outside_support
 from replaystats.inference.diagnosis import paper_conditions, recommend
-from replaystats.inference.risk import Candidate, RiskTable, predicted_gain
+from replaystats.inference.risk import RiskEstimate, RiskTable, predicted_gain
 from replaystats.inference.stability import Stability
 
 
 def risks(*, significant=True, ridge=1.0, replay=1.0):
     options = {"standard_error": 0.1, "significant": significant}
     named = (("keep the plug-in", 1.0), ("add ridge", ridge), ("replay", replay))
-    return RiskTable(candidates=tuple(Candidate(action=a, risk=r, **options) for a, r in named))
+    return RiskTable(candidates=tuple(RiskEstimate(action=a, risk=r, **options) for a, r in named))
 
 
 UNKNOWN = RiskTable(candidates=risks().candidates[:1])

@@ -9,7 +9,7 @@ from replaystats.ope.counts import fit_counts, plausible_range
 from replaystats.ope.methods.finite_horizon import (
     _backward,
     _shrunk_to_one,
-    _Sums,
+    _StepSums,
     finite_horizon_value,
 )
 from replaystats.ope.problem import make_problem
@@ -83,7 +83,7 @@ def test_backward_recursion_is_that_of_fresh_regressions():
     here, there = rng.normal(size=(2, 300, 4))
     onward, moves = problem.following / 0.95, problem.time < 9
     for step, parts in ((None, [np.ones(300, bool)]), (problem.time, [problem.time == t for t in range(10)])):
-        found = _backward([_Sums.of(problem, here, there, rows) for rows in parts], 10, 0.01)
+        found = _backward([_StepSums.of(problem, here, there, rows) for rows in parts], 10, 0.01)
         slow = reference.backward_coefficients(
             here, there, problem.actions, problem.rewards, onward, 0.95, 10, 0.01, moves, step
         )

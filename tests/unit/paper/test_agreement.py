@@ -12,7 +12,7 @@ from replaystats_paper import Settings, load_catalogue, measures, theory
 from replaystats_paper.claims import judge_claims
 from replaystats_paper.compare import Agreement, compare_algorithm, compare_each_cell, mean_agreement
 from replaystats_paper.cost import faster, median_interval
-from replaystats_paper.journal import Journal
+from replaystats_paper.journal import CellJournal
 from replaystats_paper.measures import published_record
 from replaystats_paper.rerun import plan_work, run_work
 
@@ -22,7 +22,7 @@ CELLS = [(cell, "lstd") for cell in CATALOGUE["variance-lstd"].cells]
 
 @pytest.fixture
 def journal(tmp_path):
-    with Journal(tmp_path, Settings()) as journal:
+    with CellJournal(tmp_path, Settings()) as journal:
         yield journal
 
 
@@ -293,7 +293,7 @@ def test_a_small_grid_agrees_with_the_published_numbers(tmp_path):
     settings = Settings()
     experiment = CATALOGUE["variance-lstd"]
     cells = [cell for cell in experiment.quick_cells if cell["n"] == 500]
-    journal = Journal(tmp_path, settings)
+    journal = CellJournal(tmp_path, settings)
     work = [item for item in plan_work([experiment], settings, quick=True) if item[0] in cells]
     assert run_work(work, settings, journal) == 3
     for algorithm in ("lstd", "phibe1", "phibe2"):
@@ -309,7 +309,7 @@ def test_the_quick_grid_agrees_with_the_published_numbers(tmp_path):
     settings = Settings()
     names = ("variance-lstd", "rmse-kernel", "rmse-boston", "test-sets")
     experiments = [CATALOGUE[name] for name in names]
-    journal = Journal(tmp_path, settings)
+    journal = CellJournal(tmp_path, settings)
     run_work(plan_work(experiments, settings, quick=True), settings, journal)
     groups = {a: [(c, a) for c in experiments[0].quick_cells] for a in ("lstd", "phibe1", "phibe2")}
     groups["kernel"] = [(cell, "krr") for cell in experiments[1].quick_cells]

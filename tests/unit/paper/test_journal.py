@@ -14,7 +14,7 @@ import pytest
 
 from replaystats import ReplayWarning
 from replaystats_paper import Settings, find_experiments
-from replaystats_paper.journal import Journal
+from replaystats_paper.journal import CellJournal
 from replaystats_paper.rerun import plan_work, run_work
 
 EXPERIMENTS = find_experiments(["variance-kernel-b25"])
@@ -26,7 +26,7 @@ def results_of(journal):
 
 
 def finished(folder, settings, **options):
-    with Journal(folder, settings) as journal:
+    with CellJournal(folder, settings) as journal:
         run_work(plan_work(EXPERIMENTS, settings, quick=True), settings, journal, **options)
     return journal
 
@@ -43,7 +43,7 @@ def test_finished_cells_are_not_computed_again(tmp_path):
     settings = Settings(repetitions=2)
     first = finished(tmp_path, settings)
     work = plan_work(EXPERIMENTS, settings, quick=True)
-    with Journal(tmp_path, settings) as again:
+    with CellJournal(tmp_path, settings) as again:
         assert run_work(work, settings, again) == 0
     assert results_of(again) == results_of(first)
 
@@ -53,13 +53,13 @@ def test_a_line_cut_short_is_removed_and_its_cell_computed_again(tmp_path):
     whole = finished(tmp_path, settings)
     whole.path.write_bytes(whole.path.read_bytes()[:-200])
     said = []
-    with Journal(tmp_path, settings, tell=said.append) as cut:
+    with CellJournal(tmp_path, settings, tell=said.append) as cut:
         assert len(cut.lines) == 5
         assert "1 damaged line(s), which are removed: 6. Their cells are computed again." in said[0]
         assert cut.path.read_bytes().endswith(b"\n")
         work = plan_work(EXPERIMENTS, settings, quick=True)
         assert run_work(work, settings, cut) == 1
-    assert results_of(Journal(tmp_path, settings)) == results_of(whole)
+    assert results_of(CellJournal(tmp_path, settings)) == results_of(whole)
 
 
 def cell_line(key, **changes):
@@ -67,7 +67,7 @@ def cell_line(key, **changes):
 
 
 def journal_with(folder, *lines):
-    with Journal(folder, Settings()) as journal:
+    with CellJournal(folder, Settings()) as journal:
         for line in lines:
             journal.append(line)
     return journal.path
@@ -91,21 +91,21 @@ def test_a_damaged_line_is_removed_and_the_others_kept(tmp_path, change):
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], change(lines[1]), *lines[2:]]))
     with pytest.warns(ReplayWarning, match=r"1 damaged line\(s\), which are removed: 2\."):
-        journal = Journal(tmp_path, Settings())
+        journal = CellJournal(tmp_path, Settings())
     assert set(journal.lines) == {"a", "c"}
     journal.close()
     again = []
-    with Journal(tmp_path, Settings(), tell=again.append) as journal:  # the damage is gone for good
+    with CellJournal(tmp_path, Settings(), tell=again.append) as journal:  # the damage is gone for good
         assert set(journal.lines) == {"a", "c"}
     assert not again
 
 
 def test_a_second_run_in_one_folder_is_refused(tmp_path):
-    with Journal(tmp_path, Settings()):
+    with CellJournal(tmp_path, Settings()):
         message = f"folder that no other run is using; got .*in use by process {os.getpid()}"
         with pytest.raises(ValueError, match=message):
-            Journal(tmp_path, Settings())
-    Journal(tmp_path, Settings()).close()
+            CellJournal(tmp_path, Settings())
+    CellJournal(tmp_path, Settings()).close()
 
 
 def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path, monkeypatch):
@@ -118,14 +118,14 @@ def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path, monkeypatch):
             return real(descriptor, data[:40])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with Journal(tmp_path, Settings()) as journal:
+    with CellJournal(tmp_path, Settings()) as journal:
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(OSError, match="No space"):
             journal.append(cell_line("b"))
         monkeypatch.undo()
         assert path.read_bytes() == before
         journal.append(cell_line("b"))
-    assert set(Journal(tmp_path, Settings()).lines) == {"a", "b"}
+    assert set(CellJournal(tmp_path, Settings()).lines) == {"a", "b"}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
@@ -147,17 +147,17 @@ class TestLinks:
     def test_in_place_of_the_lock(self, folder, precious):
         (folder / ".lock").symlink_to(precious)
         with pytest.raises(ValueError, match=r"`--out` must be .*\.lock \(it is a link to another file\)"):
-            Journal(folder, Settings())
+            CellJournal(folder, Settings())
 
     def test_in_place_of_the_journal(self, tmp_path, folder):
         (tmp_path / "elsewhere").mkdir()
         elsewhere = journal_with(tmp_path / "elsewhere", cell_line("a"))
         before = elsewhere.read_bytes()
         (folder / "cells.jsonl").symlink_to(elsewhere)
-        with Journal(folder, Settings()) as journal:
+        with CellJournal(folder, Settings()) as journal:
             journal.append(cell_line("b"))
         assert elsewhere.read_bytes() == before
-        assert set(Journal(folder, Settings()).lines) == {"a", "b"}
+        assert set(CellJournal(folder, Settings()).lines) == {"a", "b"}
 
 
 def test_a_folder_with_other_settings_is_refused(tmp_path):
@@ -165,7 +165,7 @@ def test_a_folder_with_other_settings_is_refused(tmp_path):
     before = path.read_bytes()
     message = r"`--out` must be .*same settings; got .* with seed=20260. Choose another folder"
     with pytest.raises(ValueError, match=message):
-        Journal(tmp_path, Settings(seed=2))
+        CellJournal(tmp_path, Settings(seed=2))
     assert path.read_bytes() == before
 
 
@@ -200,6 +200,6 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     assert lines.read_bytes().splitlines()[: len(kept)] == before  # not computed again
     work = plan_work(EXPERIMENTS, settings, quick=True)
     assert {cell.key for cell, _ in work} == set(resumed.lines)
-    with Journal(tmp_path / "again", settings) as again:
+    with CellJournal(tmp_path / "again", settings) as again:
         run_work([one for one in work if one[0].key in kept][:1], settings, again)
     assert results_of(again) == {key: results_of(resumed)[key] for key in again.lines}

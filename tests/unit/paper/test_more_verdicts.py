@@ -12,7 +12,7 @@ from tests.unit.paper.test_agreement import CATALOGUE, judged, put
 from replaystats_paper import Settings, theory
 from replaystats_paper.claims import load_claims
 from replaystats_paper.cost import median_interval
-from replaystats_paper.journal import Journal
+from replaystats_paper.journal import CellJournal
 from replaystats_paper.measures import FAILS, HOLDS, IN_PART, UNDECIDED, squared_iqr
 from replaystats_paper.policy import GRID
 
@@ -22,7 +22,7 @@ ALL_GRIDS = load_claims()["generally-both"].needs
 
 @pytest.fixture
 def journal(tmp_path):
-    with Journal(tmp_path, Settings()) as journal:
+    with CellJournal(tmp_path, Settings()) as journal:
         yield journal
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.paper.test_agreement import CATALOGUE, put
 
 from replaystats_paper import Settings, page as tables
-from replaystats_paper.journal import Journal
+from replaystats_paper.journal import CellJournal
 from replaystats_paper.measures import published_record
 
 METHODS, ALGORITHMS = ("plain", "U", "V"), ("lstd", "phibe1", "phibe2")
@@ -19,7 +19,7 @@ ABLATION = CATALOGUE["really-policy"].cells
 
 @pytest.fixture
 def journal(tmp_path):
-    with Journal(tmp_path, Settings()) as journal:
+    with CellJournal(tmp_path, Settings()) as journal:
         yield journal
 
 

@@ -14,7 +14,7 @@ from tests.unit.paper.test_agreement import CATALOGUE, judged, put
 from replaystats.simulate import OrnsteinUhlenbeck
 from replaystats_paper import Settings, rules, theory
 from replaystats_paper.claims import as_in_full, load_claims
-from replaystats_paper.journal import Journal
+from replaystats_paper.journal import CellJournal
 from replaystats_paper.measures import FAILS, HOLDS, IN_PART, NEEDS_FULL, UNDECIDED, Evidence, Verdict
 from replaystats_paper.policy import draw_systems
 
@@ -26,7 +26,7 @@ NAMES = (
 
 @pytest.fixture
 def journal(tmp_path):
-    with Journal(tmp_path, Settings()) as journal:
+    with CellJournal(tmp_path, Settings()) as journal:
         yield journal
 
 

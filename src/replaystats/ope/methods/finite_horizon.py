@@ -163,7 +163,7 @@ def _cross_fitted(
         at = np.zeros(1, np.intp) if pooled else np.arange(horizon)
         step = problem.time * (not pooled)
         sums = {
-            k: [_Sums.of(problem, here, there, (rows != k) & (step == t)) for t in at]
+            k: [_StepSums.of(problem, here, there, (rows != k) & (step == t)) for t in at]
             for k in np.unique(fold)
         }
         for penalty in _PENALTIES:
@@ -180,7 +180,7 @@ def _cross_fitted(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sums:
+class _StepSums:
     """Sums over the steps of every action a, from which all regressions of one fold follow.
 
     Attributes
@@ -198,7 +198,7 @@ class _Sums:
     onward: list[FloatArray]
 
     @classmethod
-    def of(cls, problem: Problem, here: FloatArray, there: FloatArray, fitted: BoolArray) -> _Sums:
+    def of(cls, problem: Problem, here: FloatArray, there: FloatArray, fitted: BoolArray) -> _StepSums:
         paid, moved, onward = [], [], []
         # Steps that end by the clock, not by the dynamics, say nothing of what follows.
         clocked = problem.terminal & (problem.time == (problem.horizon or 0) - 1)
@@ -212,7 +212,7 @@ class _Sums:
         return cls(paid, moved, onward)
 
 
-def _backward(sums: list[_Sums], horizon: int, penalty: float) -> FloatArray:
+def _backward(sums: list[_StepSums], horizon: int, penalty: float) -> FloatArray:
     """Return coefficients (H + 1, A, q) of Q_t, from sums of every step or of all; those of step H are 0."""
     n_actions, q = len(sums[0].paid), len(sums[0].paid[0])
     paid, ahead = np.zeros((len(sums), n_actions, q)), np.zeros((len(sums), n_actions, q, n_actions * q))
