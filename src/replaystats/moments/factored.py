@@ -139,17 +139,15 @@ class FactoredMoments(InMemory):
 
     def multiply_out(self) -> Moments:
         """Return the same moments with every g_i written down: n q^2 numbers."""
-        if is_foreign(self.left):
+        if is_foreign(self.left) or not self.one_step_each:
             return self.wrap(self.multiplied_rows())
-        if self.one_step_each and self.n_observations <= _BLOCK_ROWS * 4:
-            return self.wrap(self.stacked_rows(0, self.n_observations))
-        rows = np.empty((self.n_observations, self.n_columns))
-        first = 0
-        while first < self.n_observations:
-            limit = self.offsets[first] + _BLOCK_ROWS
-            last = max(first + 1, int(np.searchsorted(self.offsets, limit, side="right")) - 1)
+        n = self.n_observations
+        if n <= 4 * _BLOCK_ROWS:
+            return self.wrap(self.stacked_rows(0, n))
+        rows = np.empty((n, self.n_columns))
+        for first in range(0, n, _BLOCK_ROWS):
+            last = min(first + _BLOCK_ROWS, n)
             rows[first:last] = self.stacked_rows(first, last)
-            first = last
         return self.wrap(rows)
 
     def stacked_rows(self, first: int, last: int) -> FloatArray:
@@ -354,7 +352,9 @@ def form_costs(q: int, n: int, n_steps: int, n_resamples: int, share: float) -> 
     fetches the steps of its units.
     """
     columns = q * (q + 1)
-    written = _WRITE * n_steps * columns + n_resamples * n * (_DRAW + _MULTIPLY * columns)
+    # A unit of several steps is one product; a unit of one step is written down.
+    making = _WRITE * n + (_MULTIPLY * n_steps if n_steps > n else 0.0)
+    written = making * columns + n_resamples * n * (_DRAW + _MULTIPLY * columns)
     # Products of one subset after the other are twice as fast: its rows are in the cache already.
     fetched = _FETCH_STEP + _FETCH_FEATURE * q + _MULTIPLY / 2 * q * q
     return written, n_resamples * share * n_steps * fetched
