@@ -35,6 +35,8 @@ _WRITE, _DRAW, _MULTIPLY, _FETCH_STEP, _FETCH_FEATURE = 4.5, 20.0, 0.065, 60.0, 
 _UNIT, _UNIT_SQUARE, _UNIT_FACTORED, _STEP, _STEP_FEATURE = 1000.0, 30.0, 700.0, 300.0, 40.0
 # Batch: rows multiplied out at a time: a few tens of MB at q = 30.
 _BLOCK_ROWS = 8192
+# Batch: numbers of matrices of units that are made at a time: 1 MB.
+_PART_NUMBERS = 2**17
 
 
 class FactoredMoments(InMemory):
@@ -139,21 +141,25 @@ class FactoredMoments(InMemory):
 
     def multiply_out(self) -> Moments:
         """Return the same moments with every g_i written down: n q^2 numbers."""
-        if is_foreign(self.left) or not self.one_step_each:
+        if is_foreign(self.left):
             return self.wrap(self.multiplied_rows())
         n = self.n_observations
-        if n <= 4 * _BLOCK_ROWS:
+        # Of long units few enough at a time that the memory of one part serves the next.
+        size = _BLOCK_ROWS if self.one_step_each else max(1, _PART_NUMBERS // self.n_columns)
+        if n <= 4 * size:
             return self.wrap(self.stacked_rows(0, n))
         rows = np.empty((n, self.n_columns))
-        for first in range(0, n, _BLOCK_ROWS):
-            last = min(first + _BLOCK_ROWS, n)
+        for first in range(0, n, size):
+            last = min(first + size, n)
             rows[first:last] = self.stacked_rows(first, last)
         return self.wrap(rows)
 
     def stacked_rows(self, first: int, last: int) -> FloatArray:
         """See the base class."""
-        steps = slice(self.offsets[first], self.offsets[last])
-        left, right, response = self.left[steps], self.right[steps], self.response[steps]
+        if not self.one_step_each:
+            found: FloatArray = self.some(first, last).multiplied_rows()
+            return found
+        left, right, response = self.left[first:last], self.right[first:last], self.response[first:last]
         q, outputs, n_matrix = self.n_basis, self.n_outputs or 1, self.n_matrix_columns
         stacked = np.empty((len(left), self.n_columns))
         if self.symmetric:
@@ -164,8 +170,7 @@ class FactoredMoments(InMemory):
             np.einsum("ni,nj->nij", left, right, out=matrix)
         vector = stacked[:, n_matrix:].reshape(len(left), q, outputs)
         np.multiply(left[:, :, None], response.reshape(len(left), 1, outputs), out=vector)
-        offsets = self.offsets[first : last + 1] - self.offsets[first]
-        return stacked if self.one_step_each else sum_units(stacked, offsets)
+        return stacked
 
     def multiplied_rows(self) -> Any:
         """Return [vec g_i | f_i] of all observations where they are: a product of stacks for each length."""
