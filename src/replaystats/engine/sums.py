@@ -28,7 +28,7 @@ from .._core.validation import (
     check_work,
 )
 from ..moments import FactoredMoments, Moments, StreamedMoments
-from ..moments.factored import written_out_for
+from ..moments.factored import PART_NUMBERS, written_out_for
 from ..moments.record import SubsetSums
 from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan
@@ -37,8 +37,6 @@ from ..plans.tiles import TILE_SUBSETS
 from .executors import Executor, SerialExecutor, check_executor
 from .streamed import exact_sums, gather_is_cheaper, streamed_sums
 
-# Batch: numbers of sums or indices at a time (1 MB).
-_PART_NUMBERS = 2**17
 # Cost: seconds to draw, sum and solve a system of one unknown, and for the cube of their number.
 _SYSTEM, _SYSTEM_CUBE = 1e-5, 1e-9
 
@@ -192,7 +190,7 @@ def _sums_of_factors(
     outputs = () if moments.n_outputs is None else (moments.n_outputs,)
     A, b = np.empty((count, q, q)), np.empty((count, q, *outputs))
     # As many subsets at a time as their sums or their indices take 1 MB.
-    size = max(1, min(TILE_SUBSETS, _PART_NUMBERS // max(plan.subsample_size, q * q)))
+    size = max(1, min(TILE_SUBSETS, PART_NUMBERS // max(plan.subsample_size, q * q)))
     firsts = range(start, plan.n_resamples, size)
 
     def part(first: int) -> list[tuple[FloatArray, FloatArray]]:

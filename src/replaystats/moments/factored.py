@@ -19,6 +19,7 @@ from .._core.arrays import free_memory, is_accelerator, is_foreign, like, take_r
 from .._core.config import device_memory_budget, memory_budget
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_instance
+from ..data._flat import gather, offsets_of
 from .record import InMemory, Moments, sum_units, triangle
 
 # Cost: up to this many basis functions matrices are written out unless that costs noticeably more, in
@@ -35,8 +36,8 @@ _WRITE, _DRAW, _MULTIPLY, _FETCH_STEP, _FETCH_FEATURE = 4.5, 20.0, 0.065, 60.0, 
 _UNIT, _UNIT_SQUARE, _UNIT_FACTORED, _STEP, _STEP_FEATURE = 1000.0, 30.0, 700.0, 300.0, 40.0
 # Batch: rows multiplied out at a time: a few tens of MB at q = 30.
 _BLOCK_ROWS = 8192
-# Batch: numbers of matrices of units that are made at a time: 1 MB.
-_PART_NUMBERS = 2**17
+# Batch: numbers of matrices, of units or their sums, or of indices that are made at a time: 1 MB.
+PART_NUMBERS = 2**17
 
 
 class FactoredMoments(InMemory):
@@ -70,25 +71,26 @@ class FactoredMoments(InMemory):
     __slots__ = ("left", "n_steps", "offsets", "one_step_each", "response", "right")
 
     def __init__(self, left: Any, right: Any, response: Any, offsets: IntArray) -> None:
-        self.left, self.right, self.response, self.offsets = left, right, response, offsets
+        self.left, self.right = left, right
+        self._of_steps(left, response, offsets, int(left.shape[1]), right is left)
+
+    def _of_steps(self, held: Any, response: Any, offsets: IntArray, n_basis: int, symmetric: bool) -> None:
+        self.response, self.offsets = response, offsets
         n, self.n_steps = len(offsets) - 1, int(offsets[-1])
         self.one_step_each = self.n_steps == n
         n_outputs = response.shape[1] if response.ndim == 2 else None
-        self._size(left, n, int(left.shape[1]), n_outputs, right is left)
+        self._size(held, n, n_basis, n_outputs, symmetric)
 
     def taken(self, observations: IntArray) -> FactoredMoments:
         """Return the moments of some observations, in that order (they may repeat)."""
-        ends = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[observations])])
+        ends = offsets_of(np.diff(self.offsets)[observations])
         return self.with_steps(self.steps_of(observations), ends)
 
     def steps_of(self, observations: IntArray) -> IntArray:
         """Return the steps of `observations` (which may repeat), one after the other."""
         if self.one_step_each:
             return observations
-        lengths = np.diff(self.offsets)[observations]
-        shift = self.offsets[observations] - np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        steps: IntArray = np.arange(lengths.sum()) + np.repeat(shift, lengths)
-        return steps
+        return gather(self.offsets[observations], np.diff(self.offsets)[observations])
 
     def sum_over(self, observations: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return sum g (q, q) and sum f (q,) over `observations`, which may repeat."""
@@ -145,7 +147,7 @@ class FactoredMoments(InMemory):
             return self.wrap(self.multiplied_rows())
         n = self.n_observations
         # Of long units few enough at a time that the memory of one part serves the next.
-        size = _BLOCK_ROWS if self.one_step_each else max(1, _PART_NUMBERS // self.n_columns)
+        size = _BLOCK_ROWS if self.one_step_each else max(1, PART_NUMBERS // self.n_columns)
         if n <= 4 * size:
             return self.wrap(self.stacked_rows(0, n))
         rows = np.empty((n, self.n_columns))
@@ -232,10 +234,8 @@ class DeferredMoments(FactoredMoments):
         offsets: IntArray,
         n_basis: int,
     ) -> None:
-        self.make, self.response, self.offsets = make, response, offsets
-        n, self.n_steps = len(offsets) - 1, int(offsets[-1])
-        self.one_step_each = self.n_steps == n
-        self._size(held, n, n_basis, None, False)
+        self.make = make
+        self._of_steps(held, response, offsets, n_basis, False)
 
     def __getattr__(self, name: str) -> Any:
         # Reached only by what was not stored yet.

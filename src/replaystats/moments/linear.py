@@ -20,6 +20,7 @@ from .._core.validation import (
     check_weights,
 )
 from ..basis import Basis
+from ..data._flat import offsets_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 
 
@@ -177,7 +178,7 @@ def _clusters(clusters: ArrayLike | None, n: int) -> tuple[IntArray, IntArray]:
         return np.arange(n), np.arange(n + 1)
     _, code = number_labels(clusters, "clusters")
     check_length(len(code), n, "clusters", "X")
-    return np.argsort(code, kind="stable"), np.concatenate([[0], np.cumsum(np.bincount(code))])
+    return np.argsort(code, kind="stable"), offsets_of(np.bincount(code))
 
 
 def ridge_moments(

@@ -18,7 +18,7 @@ from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_bool, check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
-from ..data._flat import holds_names
+from ..data._flat import holds_names, offsets_of
 from ..data.views import Windows, windows_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import RewardLike, check_dense, check_log, step_rewards
@@ -139,7 +139,7 @@ def phibe_moments(
     if diffusion:
         covariance = xp.matrix_transpose(weight[:, :, None] * steps) @ steps
         right = right - 0.5 * basis.second_order(start, covariance)
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(windows.trajectory, minlength=len(data)))])
+    offsets = offsets_of(np.bincount(windows.trajectory, minlength=len(data)))
     if held is not None:
         # A window without weight, rather than none, so that every trajectory stays a unit.
         left = left * like(held, left)[:, None]
