@@ -178,7 +178,7 @@ def test_names_and_sentences_use_plain_words():
 # -- how much there is -----------------------------------------------------------------------------------
 
 # What is true now, with little to spare; lower them as the source shrinks. Targets: 26,000, 190 and 40.
-BUDGETS = {"code_lines": 31_715, "files": 206, "thresholds": 40, "numbers_elsewhere": 0}
+BUDGETS = {"code_lines": 31_713, "files": 206, "thresholds": 40, "numbers_elsewhere": 0}
 
 
 def counting():

@@ -18,14 +18,11 @@ from .._core.config import memory_budget, track
 from .._core.errors import must_be
 from .._core.linalg import one_thread
 from .._core.random import stream
-from .._core.thresholds import SAMPLED_ROWS
+from .._core.thresholds import NEGLIGIBLE, SAMPLED_ROWS, SMALL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
 from ..engine.executors import make_executor
 from .problem import KernelProblem
-
-# Cost: columns of so small a share of the widest one's range are left out of the cuts of a tree.
-_LEAST_REACH = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,7 +65,7 @@ class PartitionTree:
         children: list[list[int]] = []
         leaves: list[IntArray] = []
         reach = np.ptp(points, axis=0)
-        used = np.flatnonzero(reach >= _LEAST_REACH * reach.max(initial=0.0))
+        used = np.flatnonzero(reach >= SMALL * NEGLIGIBLE * reach.max(initial=0.0))
 
         def cut(rows: IntArray, around: FloatArray, chosen: IntArray | slice) -> int:
             n_leaves = -(-len(rows) // leaf_size)
